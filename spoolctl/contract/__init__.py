@@ -1,0 +1,1 @@
+"""The contract as data and pure functions: no I/O, no SQL."""

@@ -1,0 +1,16 @@
+"""The delay before the next try (SPEC 5), for jobs and for the Python API alike."""
+
+import math
+
+
+def delay(n: int, base: float, factor: float, most: float, jitter: float, draw: float) -> float:
+    """Seconds before the try after the n-th unsuccessful execution: min(most, base·factor^(n−1)),
+    of which the share `jitter` is drawn; `draw` is uniform in [0, 1). Never overflows."""
+    if base <= 0 or most <= 0:
+        return 0.0
+    exponent = max(0, n - 1)
+    if factor > 1 and exponent * math.log(factor) >= math.log(max(most, base) / base):
+        wait = float(most)
+    else:
+        wait = min(float(most), base * factor**exponent)
+    return wait * (1 - jitter * draw)

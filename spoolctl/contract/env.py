@@ -1,0 +1,16 @@
+"""The environment variables spoolctl reads and the ones it gives to a job (SPEC 2.5, 5)."""
+
+DB = "SPOOLCTL_DB"
+STDERR = "SPOOLCTL_STDERR"
+DEBUG = "SPOOLCTL_DEBUG"
+
+JOB_ID = "SPOOLCTL_JOB_ID"
+ATTEMPT = "SPOOLCTL_ATTEMPT"
+QUEUE = "SPOOLCTL_QUEUE"
+JOB_DB = "SPOOLCTL_JOB_DB"
+TOKEN = "SPOOLCTL_ATTEMPT_TOKEN"
+
+# Set for every attempt, so `--env` of them is refused.
+RESERVED = (JOB_ID, ATTEMPT, QUEUE, JOB_DB, TOKEN)
+
+CAPTURED = ("PATH", "VIRTUAL_ENV")  # the submitter's, unless the config's capture_env says otherwise

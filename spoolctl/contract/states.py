@@ -1,0 +1,53 @@
+"""States, transitions, reasons and events, declared once (SPEC 4).
+
+The CHECK constraints, the guards, the schemas and the docs are made from these.
+"""
+
+JOB_STATES = ("queued", "running", "done", "failed", "dead", "canceled")  # failed: reserved, never written
+TERMINAL = ("done", "dead", "canceled")
+ACTIVE = ("queued", "running")
+
+# What may follow: operation -> {state: next states}. `retry` of a queued or running job needs a flag.
+TRANSITIONS = {
+    "queued": ("running", "canceled"),
+    "running": ("done", "queued", "dead", "canceled"),
+    "done": (),
+    "dead": ("queued",),
+    "canceled": ("queued",),
+    "failed": (),
+}
+
+ATTEMPT_STATES = ("running", "succeeded", "failed", "timed_out", "canceled", "abandoned")
+
+REASONS = (
+    "process_exit",
+    "timeout",
+    "spawn_failed",
+    "output_limit",
+    "disk_full",
+    "worker_crash",
+    "worker_shutdown",
+    "lease_expired",
+    "rejected",
+    "canceled",
+    "unknown",
+)
+
+EVENTS = (
+    "added",
+    "claimed",
+    "succeeded",
+    "failed",
+    "timed_out",
+    "reaped",
+    "interrupted",
+    "stuck",
+    "dead",
+    "retried",
+    "canceled",
+    "extended",
+)
+
+KINDS = ("command", "payload")
+REQUESTS = ("cancel", "requeue")
+STREAMS = ("stdout", "stderr")

@@ -1,0 +1,62 @@
+"""The one list of value types and of the instances that verbs share (SPEC 2.4)."""
+
+from . import limits
+from .names import EnvVar, JobRef, Key, Lane, Tag, WorkerId
+from .states import JOB_STATES
+from .times import Duration, Timestamp
+from .values import (
+    BadValue,
+    Bytes,
+    Choice,
+    ChoiceList,
+    Command,
+    Float,
+    Integer,
+    Path,
+    Text,
+    Type,
+    is_utf8,
+    whole,
+)
+
+JOB_ID = Integer(1, limits.INT64_MAX)
+KEY = Key()
+LANE = Lane()
+TIMESTAMP = Timestamp()
+PATH = Path()
+WAIT = Duration(limits.WAIT_MAX, positive=True)
+POLL = Duration(limits.POLL_MAX, positive=True)
+PRIORITY = Integer(limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+STATES = ChoiceList(*JOB_STATES)
+
+__all__ = [
+    "JOB_ID",
+    "KEY",
+    "LANE",
+    "PATH",
+    "POLL",
+    "PRIORITY",
+    "STATES",
+    "TIMESTAMP",
+    "WAIT",
+    "BadValue",
+    "Bytes",
+    "Choice",
+    "ChoiceList",
+    "Command",
+    "Duration",
+    "EnvVar",
+    "Float",
+    "Integer",
+    "JobRef",
+    "Key",
+    "Lane",
+    "Path",
+    "Tag",
+    "Text",
+    "Timestamp",
+    "Type",
+    "WorkerId",
+    "is_utf8",
+    "whole",
+]

@@ -1,0 +1,100 @@
+"""The text of --help, made from the specs. Readable in 80 columns."""
+
+from .contract.spec import Verb
+
+WIDTH = 79
+
+
+def wrapped(text: str, indent: int, first: "str | None" = None) -> str:
+    """`text` folded at WIDTH with `indent` blanks before each line; `first` replaces the first indent."""
+    lines, line = [], first if first is not None else " " * indent
+    empty = True
+    for word in text.split():
+        if not empty and len(line) + 1 + len(word) > WIDTH:
+            lines.append(line)
+            line, empty = " " * indent, True
+        line += word if empty else " " + word
+        empty = False
+    return "\n".join([*lines, line])
+
+
+def _item(name: str, text: str, column: int = 26) -> str:
+    if len(name) + 4 > column:
+        return f"  {name}\n" + wrapped(text, column)
+    return wrapped(text, column, f"  {name}".ljust(column))
+
+
+def _shown(value: object) -> str:
+    from .contract.spec import Flag  # noqa: F401
+
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def of_verb(verb: Verb) -> str:
+    """The whole help of one verb."""
+    words = []
+    for arg in verb.args:
+        words.append(
+            {"1": arg.name, "?": f"[{arg.name}]", "*": f"[{arg.name}...]", "+": f"{arg.name}..."}.get(
+                arg.nargs, f"-- {arg.name}..."
+            )
+        )
+    lines = [wrapped(f"usage: spoolctl {verb.name} [FLAGS] {' '.join(words)}".rstrip(), 7, ""), ""]
+    lines.append(wrapped(verb.summary[:1].upper() + verb.summary[1:] + ".", 0))
+    if verb.description:
+        lines += ["", wrapped(verb.description, 0)]
+    if verb.args:
+        lines += ["", "arguments:"] + [_item(a.name, f"{a.help} ({a.type.grammar})") for a in verb.args]
+    lines += ["", "flags:"]
+    for flag in verb.flags:
+        name = ", ".join(filter(None, (flag.short, flag.name)))
+        if flag.short == flag.name:
+            name = flag.name
+        if flag.type is not None:
+            name += " " + flag.type.name.upper().replace(" ", "_")
+        facts = []
+        if flag.required:
+            facts.append("required")
+        if flag.default is not None:
+            facts.append(f"default {_shown(flag.default)}")
+        if flag.repeat:
+            facts.append("may be repeated")
+        text = flag.help + (f" ({'; '.join(facts)})" if facts else "")
+        lines.append(_item(name, text))
+        if flag.type is not None and flag.type.choices:
+            lines.append(wrapped("one of " + ", ".join(flag.type.choices), 26))
+    if verb.safety:
+        lines += ["", wrapped("safety: " + verb.safety, 8, "")]
+    if verb.examples:
+        lines += ["", "examples:"]
+        for command, meaning in verb.examples:
+            lines += [f"  {command}", wrapped(meaning, 6)]
+    return "\n".join(lines) + "\n"
+
+
+def overview(specs: "dict[str, Verb]") -> str:
+    """The help of the tool: every verb with its summary."""
+    lines = [
+        "usage: spoolctl [--db PATH] [--json] VERB [FLAGS] [ARGS]",
+        "",
+        wrapped("A job queue for shell commands in one SQLite file: no daemon, crash-safe.", 0),
+        "",
+        "verbs:",
+    ]
+    lines += [_item(name, verb.summary, 20) for name, verb in specs.items()]
+    lines += [
+        "",
+        "global flags:",
+        _item("--json", "answer with one JSON document", 20),
+        _item("--db PATH", "the database (else SPOOLCTL_DB, the config, .spoolctl/queue.db)", 20),
+        _item("--version", "print the version", 20),
+        _item("-h, --help", "this help; spoolctl VERB --help for a verb's", 20),
+        "",
+        "start with:",
+        "  spoolctl add -- echo hello",
+        "  spoolctl work --drain",
+        "  spoolctl output 1",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""The only SQL. Every function takes a `Db` and, where it matters, `now`; none prints or waits."""

@@ -1,0 +1,35 @@
+"""The guarded checkpoint: PASSIVE on one connection while this process holds the write lock on another.
+
+SQLite 3.7.0 to 3.51.2 can lose a commit that resets the WAL while a checkpoint starts (the WAL-reset
+bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version is at hand.
+"""
+
+from .db import Db, connect
+
+TRIGGER = 4 * 1024 * 1024  # bytes of WAL above which a worker makes one
+STEP = 1024 * 1024  # growth since this process's last try
+
+
+class Checkpointer:
+    """Remembers this process's last try, so that a WAL some reader pins is not tried at every look."""
+
+    def __init__(self, db: Db, trigger: int = TRIGGER) -> None:
+        self.db = db
+        self.trigger = trigger
+        self.last = 0
+
+    def due(self) -> bool:
+        size = self.db.wal_bytes()
+        if size < self.last:
+            self.last = 0
+        return size >= self.trigger and size >= self.last + STEP
+
+    def run(self) -> None:
+        """Copy what no reader pins back into the database. Raises LOCKED, sqlite3.Error."""
+        self.last = self.db.wal_bytes()
+        other = connect(self.db.spool, 0)
+        try:
+            with self.db.write(full=True):
+                other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            other.close()

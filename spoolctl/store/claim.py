@@ -1,0 +1,133 @@
+"""Taking jobs: priority DESC, next_run_at, id; delayed rows are never stepped over (SPEC 6).
+
+The index ends in (priority, next_run_at, id), so the lane's distinct priorities are walked from the
+highest, and within one priority what is due is one range. A million delayed jobs cost two look-ups a
+priority. An idle look only reads; `claim` runs inside the caller's write transaction.
+"""
+
+from . import events, jobs
+from .db import Db
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+_LANE = "state = 'queued' AND queue = :queue AND kind = :kind"
+
+TOP_PRIORITY = f"SELECT priority FROM jobs WHERE {_LANE} ORDER BY priority DESC LIMIT 1"
+NEXT_PRIORITY = (
+    f"SELECT priority FROM jobs WHERE {_LANE} AND priority < :priority ORDER BY priority DESC LIMIT 1"
+)
+EARLIEST = f"SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = :priority ORDER BY next_run_at LIMIT 1"
+DUE = f"""
+SELECT id FROM jobs WHERE {_LANE} AND priority = :priority AND next_run_at <= :now
+ORDER BY next_run_at, id LIMIT :n
+"""
+RUNNING_IN_LANE = "SELECT coalesce(sum(n), 0) FROM counts WHERE queue = :queue AND state = 'running'"
+CLAIM_IF_QUEUED = """
+UPDATE jobs SET state = 'running', owner = :owner, attempt_no = attempt_no + 1, started_at = :now
+WHERE id = :id AND state = 'queued'
+"""
+BEGIN_ATTEMPT = """
+INSERT INTO attempts (job_id, attempt_no, state, worker, worker_label, worker_pid, boot_id, pid_ns,
+  began, token, started_at)
+VALUES (:job_id, :attempt_no, 'running', :owner, :label, :pid, :boot_id, :pid_ns, :began, :token, :now)
+"""
+RECORD_CHILD_IF_RUNNING = """
+UPDATE attempts SET pid = :pid, pid_start = :pid_start
+WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
+"""
+
+
+def look(db: Db, queue: str, kind: str, now: float) -> "tuple[bool, float | None]":
+    """(something is due, when the earliest delayed job is due). Reads only."""
+    values = {"queue": queue, "kind": kind, "priority": None}
+    earliest: "float | None" = None
+    found = db.one(TOP_PRIORITY, values)
+    while found is not None:
+        values["priority"] = found[0]  # type: ignore[assignment]
+        first = db.one(EARLIEST, values)
+        if first is not None:
+            at = float(first[0])  # type: ignore[arg-type]
+            if at <= now:
+                return True, at
+            earliest = at if earliest is None else min(earliest, at)
+        found = db.one(NEXT_PRIORITY, values)
+    return False, earliest
+
+
+def running_in_lane(db: Db, queue: str) -> int:
+    found = db.one(RUNNING_IN_LANE, {"queue": queue})
+    return int(found[0])  # type: ignore[index, call-overload]
+
+
+def claim(
+    conn: "sqlite3.Connection",
+    db: Db,
+    queue: str,
+    kind: str,
+    most: int,
+    slots: "int | None",
+    owner: "dict[str, object]",
+    now: float,
+    began: float,
+) -> "list[dict[str, object]]":
+    """Take up to `most` due jobs for `owner` (columns of `workers`), within the lane's `slots`.
+
+    Returns their rows, each with its attempt's `token`.
+    """
+    if slots is not None:
+        most = min(most, slots - running_in_lane(db, queue))
+    taken: "list[dict[str, object]]" = []
+    values: "dict[str, object]" = {"queue": queue, "kind": kind, "now": now, "priority": None}
+    found = conn.execute(TOP_PRIORITY, values).fetchone() if most > 0 else None
+    while found is not None and len(taken) < most:
+        values["priority"], values["n"] = found[0], most - len(taken)
+        for (job_id,) in conn.execute(DUE, values).fetchall():
+            taken.append(_take(conn, db, job_id, owner, now, began))
+        if len(taken) < most:
+            found = conn.execute(NEXT_PRIORITY, values).fetchone()
+    return taken
+
+
+def _take(
+    conn: "sqlite3.Connection", db: Db, job_id: int, owner: "dict[str, object]", now: float, began: float
+) -> "dict[str, object]":
+    conn.execute(CLAIM_IF_QUEUED, {"id": job_id, "owner": owner["instance"], "now": now})
+    row = jobs.get(db, job_id)
+    assert row is not None
+    row["token"] = _token()
+    conn.execute(
+        BEGIN_ATTEMPT,
+        {
+            "job_id": job_id,
+            "attempt_no": row["attempt_no"],
+            "owner": owner["instance"],
+            "label": owner["label"],
+            "pid": owner["pid"],
+            "boot_id": owner["boot_id"],
+            "pid_ns": owner["pid_ns"],
+            "began": began,
+            "token": row["token"],
+            "now": now,
+        },
+    )
+    events.append(conn, job_id, now, "claimed", str(owner["label"]))
+    return row
+
+
+def _token() -> str:
+    import os
+
+    return os.urandom(16).hex()
+
+
+def record_children(db: Db, children: "list[dict[str, object]]") -> "list[dict[str, object]]":
+    """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start}), in one
+    transaction. Returns those whose attempt is not running any more. Raises LOCKED."""
+    lost = []
+    with db.write(full=False) as conn:
+        for child in children:
+            if conn.execute(RECORD_CHILD_IF_RUNNING, child).rowcount == 0:
+                lost.append(child)
+    return lost

@@ -1,0 +1,107 @@
+"""Numbers of jobs, and the few jobs that `status` shows; none of it grows with the number of jobs.
+
+Triggers keep `counts`. How many jobs are scheduled is read off the index of due jobs, whose distinct
+priorities are walked and within which the delayed rows are one range, counted up to a cap.
+"""
+
+from ..contract.limits import SCHEDULED_CAP
+from ..contract.states import JOB_STATES
+from . import attempts, claim
+from .db import Db
+
+ALL = "SELECT queue, kind, state, n FROM counts WHERE n > 0 ORDER BY queue, kind, state"
+_IN_PRIORITY = """
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs INDEXED BY jobs_due
+  WHERE state = 'queued' AND queue = :queue AND kind = :kind AND priority = :priority AND {when} LIMIT :most)
+"""
+DUE_IN_PRIORITY = _IN_PRIORITY.format(when="next_run_at <= :now")
+SCHEDULED_IN_PRIORITY = _IN_PRIORITY.format(when="next_run_at > :now")
+RUNNING_BY_OWNER = """
+SELECT owner, count(*) FROM jobs INDEXED BY jobs_running WHERE state = 'running' GROUP BY owner ORDER BY owner
+"""
+# A payload may have megabytes, of which a line is shown.
+_SHOWN = """
+id, kind, queue, argv, substr(payload, 1, 400) AS payload, owner, attempts, crashes, last_error, finished_at,
+attempt_no
+"""
+_NAMES = (
+    "id", "kind", "queue", "argv", "payload", "owner", "attempts", "crashes", "last_error", "finished_at",
+    "attempt_no",
+)  # fmt: skip
+RUNNING = f"""
+SELECT {_SHOWN} FROM jobs WHERE id IN (
+  SELECT id FROM jobs INDEXED BY jobs_running WHERE state = 'running' ORDER BY id LIMIT :limit)
+ORDER BY id
+"""
+DEAD = f"""
+SELECT {_SHOWN} FROM jobs INDEXED BY jobs_dead WHERE state = 'dead'
+ORDER BY finished_at DESC, id DESC LIMIT :limit
+"""
+
+
+def zeros() -> "dict[str, int]":
+    return dict.fromkeys(sorted(JOB_STATES), 0)
+
+
+def by_lane(db: Db) -> "tuple[dict[str, dict[str, int]], dict[tuple[str, str], int]]":
+    """({lane: {state: n}} of the lanes that hold jobs, {(lane, kind): queued ones})."""
+    lanes: "dict[str, dict[str, int]]" = {}
+    queued: "dict[tuple[str, str], int]" = {}
+    for lane, kind, state, n in db.all(ALL):
+        lanes.setdefault(str(lane), zeros())[str(state)] += n  # type: ignore[operator]
+        if state == "queued":
+            queued[str(lane), str(kind)] = n  # type: ignore[assignment]
+    return lanes, queued
+
+
+def scheduled(db: Db, lane: str, kind: str, queued: int, now: float) -> int:
+    """How many of the `queued` jobs are for later: exact up to SCHEDULED_CAP, else any number above it.
+
+    Whichever are fewer, those for later or those that are due, are counted.
+    """
+    for most in (100, SCHEDULED_CAP + 1):
+        later = _walked(db, SCHEDULED_IN_PRIORITY, lane, kind, now, most)
+        if later < most:
+            return later
+        due = _walked(db, DUE_IN_PRIORITY, lane, kind, now, most)
+        if due < most:
+            return queued - due
+    return SCHEDULED_CAP + 1
+
+
+def _walked(db: Db, statement: str, lane: str, kind: str, now: float, most: int) -> int:
+    """The sum of a count over the lane's priorities, at most `most`."""
+    values: "dict[str, object]" = {"queue": lane, "kind": kind, "now": now}
+    total = 0
+    found = db.one(claim.TOP_PRIORITY, values)
+    while found is not None and total < most:
+        values["priority"], values["most"] = found[0], most - total
+        total += db.one(statement, values)[0]  # type: ignore[index, operator]
+        found = db.one(claim.NEXT_PRIORITY, values)
+    return total
+
+
+def running_by_owner(db: Db) -> "dict[int, int]":
+    """{worker instance: jobs it runs}; grows only with what runs at this moment."""
+    return dict(db.all(RUNNING_BY_OWNER))  # type: ignore[arg-type]
+
+
+def running(db: Db, limit: int) -> "list[tuple[dict[str, object], dict[str, object]]]":
+    """(what `status` shows of a job, row of the running attempt) of the oldest running jobs."""
+    return _pairs(db, db.all(RUNNING, {"limit": limit}))
+
+
+def recently_dead(db: Db, limit: int) -> "list[tuple[dict[str, object], dict[str, object]]]":
+    """(what `status` shows of a job, row of its last attempt) of the jobs that died last."""
+    return _pairs(db, db.all(DEAD, {"limit": limit}))
+
+
+def _pairs(db: Db, found: "list[tuple[object, ...]]") -> "list[tuple[dict[str, object], dict[str, object]]]":
+    pairs = []
+    for values in found:
+        job = dict(zip(_NAMES, values, strict=True))
+        attempt = attempts.get(db, job["id"], job["attempt_no"])  # type: ignore[arg-type]
+        if attempt is not None:
+            pairs.append((job, attempt))
+    return pairs

@@ -1,0 +1,213 @@
+"""One connection to the queue's file: opening it, and the only BEGIN.
+
+A write enters the gate, then BEGIN IMMEDIATE. The promise of durability is chosen per transaction
+(`full`), and the pragma is switched before BEGIN.
+
+Never open, copy or read the database, its -wal or its -shm by hand here: closing any descriptor of
+a file drops the process's POSIX locks on it. stat only.
+"""
+
+import os
+import sqlite3
+import sys
+
+from .. import CONTRACT_VERSION
+from ..errors import SpoolctlError
+from ..paths import Spool, raw
+from . import ddl
+from .gate import PATIENCE, Gate
+
+ADD_TRIGGER = 16 * 1024 * 1024  # bytes of WAL above which `add` makes a checkpoint
+
+_MODE = {False: "PRAGMA synchronous = NORMAL", True: "PRAGMA synchronous = FULL"}
+
+
+class Replaced(SpoolctlError):
+    """The file is no longer the queue: it was deleted or replaced."""
+
+
+class Migrated(SpoolctlError):
+    """Another version changed the schema under this process."""
+
+
+class Db:
+    """A connection with its place and its gate."""
+
+    def __init__(self, conn: sqlite3.Connection, spool: Spool, file: "tuple[int, int] | None") -> None:
+        self.conn = conn
+        self.spool = spool
+        self.file = file  # (device, inode), None for the empty stand-in
+        self.created = False
+        self.gate = Gate(spool)
+        self.pid = os.getpid()
+        self._full: "bool | None" = None
+        self._write = _Write(self)
+        self._read = _Read(self)
+        self.execute = conn.execute
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file behind it; the stand-in of a missing database has none."""
+        return self.file is not None
+
+    def write(self, full: bool = True, any_schema: bool = False) -> "_Write":
+        """A write transaction: committed at the end of the block, rolled back by an exception.
+
+        full: the commit survives power loss (synchronous FULL), else only a crash of processes.
+        any_schema: go on although another version migrated the file: for results that would be lost.
+        Raises LOCKED, DB_INVALID (Replaced, Migrated).
+        """
+        self._write.full = full
+        self._write.any_schema = any_schema
+        return self._write
+
+    def read(self) -> "_Read":
+        """A block whose statements all see one state of the database."""
+        return self._read
+
+    def data_version(self) -> int:
+        """A number that changes when another connection committed."""
+        return int(self.conn.execute("PRAGMA data_version").fetchone()[0])
+
+    def impatient(self, seconds: float) -> None:
+        """Wait no longer than this for anybody: for a loop that must not stand still."""
+        self.gate.patience, self.gate.blocking = seconds, False
+        self.conn.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
+    def wal_bytes(self) -> int:
+        """The size of the WAL, 0 when there is none."""
+        try:
+            return os.stat(raw(self.spool.db + "-wal")).st_size
+        except OSError:
+            return 0
+
+    def one(self, sql: str, values: object = ()) -> "tuple[object, ...] | None":
+        return self.conn.execute(sql, values).fetchone()  # type: ignore[arg-type, no-any-return]
+
+    def all(self, sql: str, values: object = ()) -> "list[tuple[object, ...]]":
+        return self.conn.execute(sql, values).fetchall()  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            self.conn.close()
+        self.gate.close()
+
+    def check_in_place(self) -> None:
+        """Refuse to write into a file that is no longer the queue. Raises DB_INVALID."""
+        try:
+            info = os.stat(raw(self.spool.db))
+        except FileNotFoundError:
+            info = None
+        if info is None or (info.st_dev, info.st_ino) != self.file:
+            raise Replaced(
+                "DB_INVALID",
+                f"{self.spool.db} was deleted or replaced",
+                "start again on the database that is there now",
+            )
+
+
+class _Write:
+    """The block of `Db.write`; one object per connection, since writes do not nest."""
+
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.full = True
+        self.any_schema = False
+
+    def __enter__(self) -> sqlite3.Connection:
+        db = self.db
+        if db.pid != os.getpid():
+            raise SpoolctlError("INTERNAL", "this connection belongs to the parent process", "open a new one")
+        conn = db.conn
+        if db.file is None:
+            conn.execute("BEGIN")
+            return conn
+        if db._full is not self.full:
+            conn.execute(_MODE[self.full])
+            db._full = self.full
+        db.gate.enter()
+        try:
+            conn.execute("BEGIN IMMEDIATE")
+            db.check_in_place()
+            version = conn.execute("PRAGMA user_version").fetchone()[0]
+            if version != ddl.VERSION and not self.any_schema:
+                raise Migrated(
+                    "DB_INVALID",
+                    f"{db.spool.db} was migrated to schema {version} underneath",
+                    "restart this process with the new version",
+                )
+        except BaseException:
+            self._back()
+            raise
+        return conn
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        db = self.db
+        if kind is not None:
+            self._back()
+            return
+        try:
+            db.conn.execute("COMMIT")
+        except BaseException:
+            self._back()
+            raise
+        if db.file is not None:
+            db.gate.leave()
+
+    def _back(self) -> None:
+        """Roll back what is still open (a full disk rolls back by itself) and leave the gate."""
+        db = self.db
+        try:
+            if db.conn.in_transaction:
+                db.conn.execute("ROLLBACK")
+        finally:
+            if db.file is not None:
+                db.gate.leave()
+
+
+class _Read:
+    def __init__(self, db: Db) -> None:
+        self.db = db
+
+    def __enter__(self) -> sqlite3.Connection:
+        self.db.conn.execute("BEGIN")
+        return self.db.conn
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self.db.conn.in_transaction:
+            self.db.conn.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _decode(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def connect(spool: Spool, patience: float = PATIENCE) -> sqlite3.Connection:
+    """A connection with our pragmas to a file that exists. Raises sqlite3.Error."""
+    name = raw(spool.db).replace(b"%", b"%25").replace(b"?", b"%3f").replace(b"#", b"%23")
+    uri = b"file:" + name + b"?mode=rw"
+    conn = sqlite3.connect(
+        uri.decode("utf-8", "surrogateescape") if name.isascii() else _escaped(uri),
+        uri=True,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    conn.text_factory = _decode  # a damaged text must not hide other rows
+    conn.execute("PRAGMA wal_autocheckpoint = 0")
+    conn.execute("PRAGMA journal_size_limit = 1048576")
+    if sys.platform == "darwin":
+        conn.execute("PRAGMA fullfsync = ON")
+    return conn
+
+
+def _escaped(uri: bytes) -> str:
+    return "".join(chr(b) if b < 128 else f"%{b:02x}" for b in uri)
+
+
+def stand_in(spool: Spool) -> Db:
+    """What a database that does not exist answers with: an empty one in memory."""
+    conn = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    ddl.create(conn.execute, CONTRACT_VERSION)
+    return Db(conn, spool, None)

@@ -1,0 +1,99 @@
+"""What a database's or the system's error is called: one table, by code where there is one.
+
+Python 3.10 gives no `sqlite_errorcode`; there SQLite's fixed messages stand in for the codes.
+"""
+
+import errno
+
+from ..errors import SpoolctlError
+
+# primary result code -> (our code, SQLite's fixed message)
+TABLE = {
+    3: ("DB_READONLY", "access permission denied"),
+    5: ("LOCKED", "database is locked"),
+    6: ("LOCKED", "database table is locked"),
+    8: ("DB_READONLY", "attempt to write a readonly database"),
+    10: ("INTERNAL", "disk I/O error"),
+    11: ("DB_INVALID", "database disk image is malformed"),
+    13: ("DISK_FULL", "database or disk is full"),
+    14: ("DB_INVALID", "unable to open database file"),
+    15: ("LOCKED", "locking protocol"),
+    23: ("DB_READONLY", "authorization denied"),
+    26: ("DB_INVALID", "file is not a database"),
+}
+
+REMEDIES = {
+    "LOCKED": "try again; another process is writing",
+    "DISK_FULL": "make room on the device, then try again",
+    "DB_READONLY": "make the database and its directory writable for this user",
+    "DB_INVALID": "name another database with --db PATH, or restore this one from a backup",
+    "INTERNAL": "try again; if it stays, check the device",
+}
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_READONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def primary(error: Exception) -> "int | None":
+    """SQLite's primary result code of a sqlite3 exception, None when it is no such error."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        return int(code) & 0xFF
+    message = str(error)
+    for number, (_, fixed) in TABLE.items():
+        if message.startswith(fixed):
+            return number
+    return None
+
+
+def is_busy(error: Exception) -> bool:
+    return primary(error) in (5, 6, 15)
+
+
+def translated(error: Exception, path: str) -> SpoolctlError:
+    """The SpoolctlError for a sqlite3 exception of the database at `path`."""
+    number = primary(error)
+    code = TABLE[number][0] if number in TABLE else "INTERNAL"
+    if number == 14:
+        code = _cannot_open(path)
+    if number == 10 and _device_full(path):
+        code = "DISK_FULL"
+    if number == 1 and str(error).startswith("no such table"):
+        code = "DB_INVALID"
+    where = f"{path}: " if path else ""
+    return SpoolctlError(code, f"{where}{error}", REMEDIES[code])
+
+
+def _cannot_open(path: str) -> str:
+    """Readable but without a writable directory for the WAL: read-only. Anything else: invalid."""
+    import os
+
+    from ..paths import raw
+
+    file = raw(path)
+    if os.access(file, os.R_OK) and not os.access(os.path.dirname(file), os.W_OK):
+        return "DB_READONLY"
+    return "DISK_FULL" if _device_full(path) else "DB_INVALID"
+
+
+def _device_full(path: str) -> bool:
+    import os
+
+    from ..paths import raw
+
+    try:
+        room = os.statvfs(os.path.dirname(raw(path)) or b".")
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 65_536
+
+
+def of_os(error: OSError, path: "str | None" = None) -> "SpoolctlError | None":
+    """The SpoolctlError for an OSError of file work, None when it has no code of its own."""
+    where = path or (str(error.filename) if error.filename else "")
+    message = f"{where}: {error.strerror}" if where else str(error.strerror)
+    if error.errno in _NO_SPACE:
+        return SpoolctlError("DISK_FULL", message, REMEDIES["DISK_FULL"])
+    if error.errno in _READONLY:
+        return SpoolctlError("DB_READONLY", message, REMEDIES["DB_READONLY"])
+    return None

@@ -1,0 +1,158 @@
+"""Whether a database may live where it is: links, mounts, file systems, permissions (SPEC 7).
+
+Only stat and the mount table: a file of the database is never opened here.
+"""
+
+import os
+
+from ..errors import SpoolctlError
+from ..paths import Spool, raw
+
+REMOTE = ("9p", "virtiofs", "drvfs", "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "fuse.sshfs")
+
+
+def check_links(path: str, info: os.stat_result) -> None:
+    """Refuse a second name for the file: each name has a WAL of its own. Raises DB_INVALID."""
+    if info.st_nlink > 1:
+        raise SpoolctlError(
+            "DB_INVALID",
+            f"{path} has {info.st_nlink} hard links",
+            "keep one name for the database; to share it, mount the directory",
+        )
+
+
+def mounts() -> "list[tuple[int, str, str]]":
+    """(device, mount point, type) of each mount, in mount order; empty where the system has no table."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        left, dash, right = line.partition(b" - ")
+        fields = left.split(b" ")
+        if not dash or len(fields) < 5:
+            continue
+        major, _, minor = fields[2].partition(b":")
+        point = fields[4]
+        if b"\\" in point:
+            for code in (b"040", b"011", b"012", b"134"):
+                point = point.replace(b"\\" + code, bytes([int(code, 8)]))
+        name = point.decode("utf-8", "surrogateescape")
+        found.append((os.makedev(int(major), int(minor)), name, right.split(b" ")[0].decode()))
+    return found
+
+
+def filesystem(path: str, table: "list[tuple[int, str, str]] | None" = None) -> "str | None":
+    """The type of the file system that holds `path`, None where it cannot be told."""
+    table = mounts() if table is None else table
+    while True:
+        try:
+            device = os.stat(raw(path)).st_dev
+            break
+        except OSError:
+            if os.path.dirname(path) == path:
+                return None
+            path = os.path.dirname(path)
+    for dev, _, kind in reversed(table):
+        if dev == device:
+            return kind
+    return None
+
+
+def check_filesystem(spool: Spool, file_mount: bool = False) -> None:
+    """Refuse file systems whose locks do not hold between machines, and, with `file_mount`, a
+    database file that is itself a mount point. Raises DB_INVALID."""
+    table = mounts()
+    kind = filesystem(spool.db, table)
+    if kind in REMOTE:
+        raise SpoolctlError(
+            "DB_INVALID",
+            f"{spool.db} is on {kind}, where locks cannot be trusted",
+            "put the database on a local file system: --db PATH",
+        )
+    if file_mount and any(point == spool.db for _, point, _ in table):
+        raise SpoolctlError(
+            "DB_INVALID",
+            f"{spool.db} is mounted as a single file",
+            "mount the directory that holds the database instead of the file",
+        )
+
+
+def _own_group(gid: int) -> bool:
+    """Whether a group is this user's private one: its own name, and nobody else in it."""
+    import grp
+    import pwd
+
+    try:
+        me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return me.pw_gid == gid and me.pw_name == group.gr_name and not set(group.gr_mem) - {me.pw_name}
+
+
+def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
+    """Whether others could put commands into this queue: warnings, or SAFETY_BLOCK without `allow`."""
+    folder = os.path.dirname(spool.db)
+    warnings: "list[tuple[str, str]]" = []
+    problem = None
+    where = os.stat(raw(folder))
+    try:
+        info: "os.stat_result | None" = os.stat(raw(spool.db))
+    except FileNotFoundError:
+        info = None
+    if info is not None and info.st_uid != os.geteuid():
+        problem = f"{spool.db} belongs to uid {info.st_uid}"
+    elif info is not None and info.st_mode & 0o022:
+        problem = f"{spool.db} is writable by others"
+    elif where.st_mode & 0o002 and not where.st_mode & 0o1000:
+        problem = f"{folder} is writable by everybody"
+    elif where.st_mode & 0o020 and not _own_group(where.st_gid):
+        warnings.append(("SHARED_PERMISSIONS", f"{folder} is writable by its group"))
+    if problem and not allow:
+        raise SpoolctlError(
+            "SAFETY_BLOCK",
+            f"{problem}: whoever can write it can run commands as you",
+            f"chmod go-w {folder} {spool.db}, or accept it with --allow-shared",
+        )
+    if problem:
+        warnings.append(("SHARED_PERMISSIONS", problem))
+    return warnings
+
+
+def make_folder(path: str) -> None:
+    """Make a directory and its missing parents, private from the first moment. Raises SpoolctlError."""
+    from .faults import of_os
+
+    missing = []
+    while path and not os.path.isdir(raw(path)):
+        missing.append(path)
+        path = os.path.dirname(path)
+    try:
+        for folder in reversed(missing):
+            try:
+                os.mkdir(raw(folder), 0o700)
+            except FileExistsError:
+                if not os.path.isdir(raw(folder)):
+                    raise
+            else:
+                if os.path.basename(folder) == ".spoolctl":
+                    _ignore(folder)
+    except OSError as error:
+        known = of_os(error, folder)
+        raise known or SpoolctlError(
+            "DB_INVALID", f"cannot make {folder}: {error.strerror}", "name another place with --db PATH"
+        ) from None
+
+
+def _ignore(folder: str) -> None:
+    """A new .spoolctl/ keeps itself out of version control."""
+    try:
+        fd = os.open(raw(os.path.join(folder, ".gitignore")), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.write(fd, b"*\n")
+    finally:
+        os.close(fd)

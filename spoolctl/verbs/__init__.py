@@ -1,0 +1,1 @@
+"""One module a verb: SPEC, data(), run(args, ctx), text(data, view)."""

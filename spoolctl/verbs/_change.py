@@ -1,0 +1,92 @@
+"""What cancel and retry share: naming jobs, following requests, and telling one job's fate from many."""
+
+from ..contract.spec import Args
+from ..errors import SpoolctlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Db
+    from ..work.pursuit import Pursuit
+
+AT_ONCE = 500  # jobs changed in one write transaction
+
+
+def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple[list[int], bool]":
+    """(ids, whether they were selected rather than named). Raises NOT_FOUND, INVALID_INPUT."""
+    from ..store import select
+
+    refs, queue, tags = args.id, args.queue, args.tag
+    select.refuse_mixture(refs, queue, tags)  # type: ignore[arg-type]
+    if refs:
+        return select.named(db, refs, queue), False  # type: ignore[arg-type]
+    return select.selected(db, queue, tags, states), True  # type: ignore[arg-type]
+
+
+def start_pursuits(
+    db: "Db", job_ids: "list[int]", what: str, unverified: bool
+) -> "tuple[list[Pursuit], list[int]]":
+    """(pursuits of the running jobs with their request stored, jobs that run no more)."""
+    from .. import clock
+    from ..store import owners
+    from ..work.pursuit import Pursuit
+
+    pursuits, moved = [], []
+    for job_id in job_ids:
+        job = owners.running_job(db, job_id)
+        if job is None:
+            moved.append(job_id)
+        else:
+            pursuits.append(Pursuit(db, job, what, unverified))
+    for i in range(0, len(pursuits), AT_ONCE):
+        with db.write() as conn:
+            for one in pursuits[i : i + AT_ONCE]:
+                one.ask(conn, clock.now())
+    return pursuits, moved
+
+
+def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":
+    """The CONFLICT of a request that could not be followed."""
+    from ..work import pursuit
+
+    remedies = {
+        pursuit.UNVERIFIABLE: (
+            "its owner cannot be judged from here",
+            f"spoolctl show {one.job_id}, look where its worker runs, or repeat with --unverified",
+        ),
+        pursuit.NOT_STARTED: (
+            "its owner is stopped before the command started",
+            f"spoolctl show {one.job_id}",
+        ),
+        pursuit.REFUSED: ("another request stands, or it runs no more", f"spoolctl show {one.job_id}"),
+    }
+    if one.outcome not in remedies:
+        return None
+    message, remedy = remedies[str(one.outcome)]
+    detail: "dict[str, object]" = {"job_id": one.job_id, "state": "running"}
+    if one.outcome != pursuit.REFUSED:
+        detail["why"] = one.outcome
+    return SpoolctlError("CONFLICT", f"cannot {verb} job {one.job_id}: {message}", remedy, detail)
+
+
+def state_of(db: "Db", job_id: int) -> str:
+    from ..store import control
+
+    seen = control.watched(db, job_id)
+    return str(seen["state"]) if seen else "pruned"
+
+
+def none_changed(skipped: "list[dict[str, object]]") -> SpoolctlError:
+    """Jobs were named, and none of them could be changed."""
+    return SpoolctlError(
+        "CONFLICT",
+        f"none of the {len(skipped)} jobs was changed",
+        "spoolctl list",
+        {"skipped": skipped},
+    )
+
+
+def unverified_warning(pursuits: "list[Pursuit]") -> "list[tuple[str, str]]":
+    used = [str(one.job_id) for one in pursuits if one.used_unverified]
+    if not used:
+        return []
+    return [("UNVERIFIABLE_OWNER", f"the owner of job {', '.join(used[:20])} could not be judged")]

@@ -1,0 +1,67 @@
+"""The text of `feedback`: a line of verdict, a hint where the reason has a remedy, the output's end."""
+
+from ..terminal import escaped, escaped_lines, paint, seconds, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..terminal import View
+
+# failure reason -> what helps
+_HINTS = {
+    "timeout": "it ran into its time limit: add it with a higher --timeout, or with --timeout none",
+    "output_limit": "it wrote too much: add it with a higher --max-output",
+    "disk_full": "make room on the device, then retry it",
+    "spawn_failed": "the command could not be started: see the error, its PATH and its directory",
+    "worker_crash": "its worker died while it ran, and may have been killed for want of memory",
+}
+_SIGKILL = (
+    "SIGKILL that nobody here sent: often the kernel's OOM killer, when memory ran out; "
+    "`dmesg` or `journalctl -k` tell"
+)
+
+
+def verdict(data: "dict[str, object]", view: "View") -> str:
+    lines = [f"job {data['job_id']}  {paint(str(data['state']), view)}  {_facts(data)}".rstrip()]
+    if data["last_error"] not in (None, f"exit {data['exit_code']}"):
+        lines.append(f"  {escaped(str(data['last_error']))}")
+    hint = _SIGKILL if data["signal"] == "SIGKILL" else _hint(data)
+    if hint:
+        lines.append(f"  hint: {hint}")
+    if data["remediation"] is not None:
+        lines.append(f"  next: {escaped(str(data['remediation']))}")
+    for name, stream in data["streams"].items():  # type: ignore[attr-defined]
+        lines += _stream(name, stream)
+    return "\n".join(lines) + "\n"
+
+
+def _facts(data: "dict[str, object]") -> str:
+    words = []
+    if data["terminal"] and data["exit_code"] is not None and data["signal"] is None:
+        words.append(f"exit {data['exit_code']}")
+    if data["failure_reason"] is not None:
+        words.append(str(data["failure_reason"]))
+    if data["latest_attempt_no"] is None:
+        words.append("never ran")
+    else:
+        words.append(f"attempt {data['latest_attempt_no']}")
+    if data["duration_seconds"] is not None:
+        words.append(f"took {seconds(data['duration_seconds'])}")  # type: ignore[arg-type]
+    return ", ".join(words)
+
+
+def _hint(data: "dict[str, object]") -> "str | None":
+    if data["failure_reason"] == "process_exit" and data["exit_code"] == 127:
+        return "127 is a shell's word for a command that was not found"
+    return _HINTS.get(str(data["failure_reason"]))
+
+
+def _stream(name: str, stream: "dict[str, object]") -> "list[str]":
+    if stream["path"] is None:
+        return []
+    if stream["missing"]:
+        return [f"--- {name}: {escaped(str(stream['path']))} is gone ---"]
+    if not stream["size_bytes"]:
+        return []
+    whole = size(int(stream["size_bytes"]))  # type: ignore[call-overload]
+    head = f"--- {name}, the end of {whole} ---" if stream["truncated"] else f"--- {name} ---"
+    return [head, escaped_lines(str(stream["tail"])).rstrip("\n")]

@@ -1,0 +1,106 @@
+"""prune: delete finished jobs with their history and their output."""
+
+from .. import clock
+from ..contract import limits
+from ..contract.shared import QUEUE, TAG, YES
+from ..contract.spec import Args, Flag, Result, Verb
+from ..contract.states import TERMINAL
+from ..contract.types import ChoiceList, Duration, Integer
+from ..errors import SpoolctlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..terminal import View
+
+SPEC = Verb(
+    "prune",
+    "delete finished jobs, their history and their output",
+    "Only jobs that ended longer ago than --older-than, by default those that are done. --keep spares the "
+    "newest of the same states, lane and tags, whatever their age. Workers go on meanwhile.",
+    flags=(
+        Flag("--older-than", Duration(), help="only jobs that ended longer ago", required=True),
+        Flag("--state", ChoiceList(*TERMINAL), ("done",), "only jobs in these states"),
+        QUEUE,
+        TAG,
+        Flag("--keep", Integer(0, limits.INT64_MAX), 0, "spare the newest so many"),
+        YES,
+        Flag("--dry-run", help="say what would go, and change nothing"),
+        Flag("--compact", help="give the space in the database back to the file system"),
+    ),
+    exclusive=(("yes", "dry_run"),),
+    examples=(
+        ("spoolctl prune --older-than 7d --dry-run", "what a prune would delete"),
+        ("spoolctl prune --older-than 7d --keep 1000 --yes", "a week and at least a thousand jobs are kept"),
+        ("spoolctl prune --older-than 30d --state done,dead,canceled --compact --yes", "once a month"),
+    ),
+    errors=(
+        "INVALID_INPUT", "MISSING_REQUIRED", "UNKNOWN_FLAG", "SAFETY_BLOCK", "DB_INVALID", "DB_READONLY",
+        "LOCKED", "DISK_FULL", "INTERNAL",
+    ),
+    mutates=True,
+    destructive=True,
+    safety="nothing is deleted without --yes; --dry-run shows what would be",
+)  # fmt: skip
+
+
+def data() -> "dict[str, object]":
+    from ..contract import shapes as s
+
+    return s.obj(
+        matched=s.COUNT,
+        deleted_jobs=s.COUNT,
+        deleted_attempts=s.COUNT,
+        deleted_events=s.COUNT,
+        freed_bytes=s.COUNT,
+        dry_run=s.BOOL,
+        actual=s.BOOL,
+        irreversible_={"const": True},
+    )
+
+
+def run(args: Args, ctx: "Context") -> Result:
+    if not (args.yes or args.dry_run):
+        raise SpoolctlError(
+            "SAFETY_BLOCK",
+            "prune deletes jobs, their history and their output for good",
+            "give --dry-run to see what would go, --yes to delete it",
+        )
+    from ..store import prune
+
+    db = ctx.reader() if args.dry_run else ctx.writer()
+    states = list(args.state)  # type: ignore[call-overload]
+    cutoff = round(clock.now() - float(args.older_than), 3)  # type: ignore[arg-type]
+    wanted = prune.selection(db, states, cutoff, args.queue, args.tag, int(args.keep))  # type: ignore[arg-type, call-overload]
+    tally = prune.survey(db, wanted) if args.dry_run else prune.delete(db, wanted)
+    answer: "dict[str, object]" = {
+        "matched": tally.matched,
+        "deleted_jobs": tally.jobs,
+        "deleted_attempts": tally.attempts,
+        "deleted_events": tally.events,
+        "freed_bytes": tally.freed,
+        "dry_run": bool(args.dry_run),
+        "actual": not args.dry_run,
+    }
+    if args.dry_run:
+        return Result(answer)
+    answer["irreversible"] = True
+    if args.compact:
+        from ..store.compact import compact
+
+        compact(db)
+    if tally.left and not ctx.json:
+        message = "spoolctl: the output of %d jobs cannot be removed; the next prune tries again\n"
+        ctx.err.write((message % tally.left).encode())
+    return Result(answer)
+
+
+def text(data: "dict[str, object]", view: "View") -> str:
+    from ..terminal import size
+
+    jobs, freed = int(data["deleted_jobs"]), int(data["freed_bytes"])  # type: ignore[call-overload]
+    verb = "would delete" if data["dry_run"] else "deleted"
+    history = f"{data['deleted_attempts']} attempts, {data['deleted_events']} events"
+    line = f"{verb} {jobs} jobs, {history}; {size(freed)} of output\n"
+    stayed = int(data["matched"]) - jobs  # type: ignore[call-overload]
+    return line + (f"{stayed} jobs were retried meanwhile and stay\n" if stayed else "")

@@ -1,0 +1,201 @@
+"""retry: queue ended jobs again with a fresh budget; with --force a running one, after its tree is gone."""
+
+from .. import clock
+from ..contract.shared import JOBS, QUEUE, TAG, UNVERIFIED
+from ..contract.spec import Args, Flag, Result, Verb
+from ..errors import SpoolctlError, invalid
+from . import _change
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..store.db import Db
+    from ..terminal import View
+
+SPEC = Verb(
+    "retry",
+    "queue dead or canceled jobs again",
+    "The job is due now, with a fresh budget; key, tags, note and attempt numbers stay. With --now a delayed "
+    "job is due at once. With --force a running attempt is ended, tree and all, before it is queued again.",
+    args=(JOBS,),
+    flags=(
+        Flag("--all-dead", help="every dead job, of --queue and --tag where given"),
+        QUEUE,
+        TAG,
+        Flag("--now", help="make a delayed or backing-off job due at once"),
+        Flag("--force", help="end a running attempt first"),
+        UNVERIFIED,
+    ),
+    exclusive=(("id", "all_dead"), ("all_dead", "force"), ("all_dead", "now")),
+    needs={"unverified": "force"},
+    one_of=("id", "all_dead"),
+    examples=(
+        ("spoolctl retry 7", "once more, with a fresh budget"),
+        ("spoolctl retry --all-dead --tag run=42", "everything of a run that died"),
+    ),
+    errors=(
+        "INVALID_INPUT", "MISSING_REQUIRED", "UNKNOWN_FLAG", "NOT_FOUND", "SAFETY_BLOCK", "CONFLICT",
+        "IDEMPOTENCY_CONFLICT", "DB_INVALID", "DB_READONLY", "LOCKED", "DISK_FULL", "INTERNAL",
+    ),
+    warnings=("KILL_ASYNC", "UNVERIFIABLE_OWNER"),
+    mutates=True,
+    idempotent=False,
+    safety="a running job is ended only with --force",
+)  # fmt: skip
+
+
+def data() -> "dict[str, object]":
+    from ..contract import shapes as s
+
+    skipped = s.arr(s.obj(job_id=s.ID, code=s.STR))
+    return s.any_of(
+        s.obj(job_id=s.ID, state=s.enum("queued", "running")),
+        s.obj(matched=s.COUNT, retried=s.COUNT, job_ids=s.arr(s.ID), skipped=skipped),
+    )
+
+
+def run(args: Args, ctx: "Context") -> Result:
+    from ..store import select
+
+    if args.tag and not args.all_dead:
+        raise invalid("--tag needs --all-dead", "add --all-dead", flag="--tag", value=None)
+    db = ctx.writer()
+    ids, _ = _change.named_or_selected(args, db, ("dead",))
+    if select.single(args.id):  # type: ignore[arg-type]
+        return _one(db, ids[0], args, ctx)
+    return _many(db, ids, args)
+
+
+def _try(db: "Db", ids: "list[int]", now_too: bool) -> "tuple[list[int], dict[int, SpoolctlError | None]]":
+    """(ids queued again, {id: why not, None for a running one})."""
+    from ..store import control
+
+    done: "list[int]" = []
+    left: "dict[int, SpoolctlError | None]" = {}
+    for i in range(0, len(ids), _change.AT_ONCE):
+        with db.write() as conn:
+            now = clock.now()
+            for job_id in ids[i : i + _change.AT_ONCE]:
+                seen = control.watched(db, job_id)
+                state = str(seen["state"]) if seen else "pruned"
+                holder = control.key_holder(conn, job_id) if state in ("dead", "canceled") else None
+                if holder is not None:
+                    left[job_id] = _key_taken(job_id, holder)
+                elif control.retry_ended(conn, job_id, now) or (now_too and control.hurry(conn, job_id, now)):
+                    done.append(job_id)
+                elif state == "running":
+                    left[job_id] = None
+                else:
+                    left[job_id] = _refused(db, job_id, state, now_too)
+    return done, left
+
+
+def _key_taken(job_id: int, holder: int) -> SpoolctlError:
+    return SpoolctlError(
+        "IDEMPOTENCY_CONFLICT",
+        f"the key of job {job_id} is held by active job {holder}",
+        f"spoolctl show {holder}",
+        {"job_id": holder, "fields": []},
+    )
+
+
+def _refused(db: "Db", job_id: int, state: str, now_too: bool) -> SpoolctlError:
+    from ..store import jobs
+
+    remedy = f"spoolctl show {job_id}"
+    if state == "queued":
+        message = f"job {job_id} is queued already" + (", and due" if now_too else "")
+        if not now_too:
+            remedy = f"spoolctl retry {job_id} --now"
+    else:
+        message = f"job {job_id} is {state}"
+        row = jobs.get(db, job_id)
+        if state == "done" and row is not None:
+            remedy = _again(row)
+    return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": state})
+
+
+def _again(row: "dict[str, object]") -> str:
+    """The `add` line that repeats a job's command."""
+    from ..store import jobs
+    from ..terminal import quoted
+
+    argv = jobs.words(row["argv"]) or []
+    lane = f" --queue {row['queue']}" if row["queue"] != "default" else ""
+    folder = quoted(str(jobs.loaded(row["cwd"])))
+    return f"spoolctl add{lane} --cwd {folder} -- {' '.join(map(quoted, argv))}"
+
+
+def _running(job_id: int) -> SpoolctlError:
+    return SpoolctlError("SAFETY_BLOCK", f"job {job_id} is running", f"spoolctl retry {job_id} --force")
+
+
+def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
+    from ..work import pursuit
+
+    done, left = _try(db, [job_id], bool(args.now))
+    commands = [ctx.with_db(f"spoolctl wait {job_id}")]
+    if done:
+        return Result({"job_id": job_id, "state": "queued"}, commands)
+    refused = left[job_id]
+    if refused is not None:
+        raise refused
+    if not args.force:
+        raise _running(job_id)
+    pursuits, moved = _change.start_pursuits(db, [job_id], "requeue", bool(args.unverified))
+    if moved:
+        return _one(db, job_id, args, ctx)  # it left `running` in between: what it is now decides
+    pursuit.pursue(db, pursuits)
+    conflict = _change.why_not(pursuits[0], "retry")
+    if conflict is not None:
+        raise conflict
+    warnings = _change.unverified_warning(pursuits)
+    if pursuits[0].outcome == pursuit.PENDING:
+        warnings.append(("KILL_ASYNC", f"job {job_id} is still being ended; it is queued again after that"))
+        return Result({"job_id": job_id, "state": "running"}, commands, warnings)
+    return Result({"job_id": job_id, "state": "queued"}, commands, warnings)
+
+
+def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
+    from ..work import pursuit
+
+    done, left = _try(db, ids, bool(args.now))
+    skipped: "list[dict[str, object]]" = []
+    running = []
+    for job_id, refused in left.items():
+        if refused is not None:
+            skipped.append({"job_id": job_id, "code": refused.code})
+        elif not args.force:
+            skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
+        else:
+            running.append(job_id)
+    pursuits, moved = _change.start_pursuits(db, running, "requeue", bool(args.unverified))
+    skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved]
+    pursuit.pursue(db, pursuits)
+    for one in pursuits:
+        if _change.why_not(one, "retry") is not None:
+            skipped.append({"job_id": one.job_id, "code": "CONFLICT"})
+        else:
+            done.append(one.job_id)
+    if skipped and args.id and not done:
+        raise _change.none_changed(skipped)
+    warnings = _change.unverified_warning(pursuits)
+    pending = [one.job_id for one in pursuits if one.outcome == pursuit.PENDING]
+    if pending:
+        warnings.append(
+            ("KILL_ASYNC", f"{len(pending)} jobs are still being ended; they are queued after that")
+        )
+    data = {
+        "matched": len(ids),
+        "retried": len(done),
+        "job_ids": sorted(done),
+        "skipped": sorted(skipped, key=lambda item: item["job_id"]),  # type: ignore[arg-type, return-value]
+    }
+    return Result(data, warnings=warnings)
+
+
+def text(data: "dict[str, object]", view: "View") -> str:
+    if "job_id" in data:
+        return f"job {data['job_id']} is {'queued' if data['state'] == 'queued' else 'being ended'}\n"
+    skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""  # type: ignore[arg-type]
+    return f"{data['retried']} of {data['matched']} jobs queued again{skipped}\n"

@@ -1,0 +1,138 @@
+"""work: run the jobs of a lane."""
+
+from ..contract import limits
+from ..contract.spec import Args, Flag, Result, Verb
+from ..contract.types import LANE, POLL, Duration, Integer, WorkerId
+from ..errors import EXIT_UNSUCCESSFUL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..terminal import View
+
+_COUNT = Integer(1, limits.CONCURRENCY_MAX)
+
+SPEC = Verb(
+    "work",
+    "run jobs of a lane",
+    "Claims jobs one after another and runs them, until it is told to stop: the first TERM, INT or HUP "
+    "lets what runs finish, the second ends it and queues it again. Any number of workers may run side "
+    "by side; each also brings back the jobs of workers that died.",
+    flags=(
+        Flag("--once", help="run at most one job, then leave"),
+        Flag("--drain", help="leave when the lane has settled"),
+        Flag("--queue", LANE, "default", "the lane", short="-q", config="queue"),
+        Flag("--slots", _COUNT, help="most running jobs of the lane, all workers together"),
+        Flag("--concurrency", _COUNT, 1, "jobs at once in this worker", short="-j"),
+        Flag("--max-jobs", Integer(1, limits.INT64_MAX), help="leave after this many attempts"),
+        Flag("--idle-timeout", Duration(limits.WAIT_MAX), help="leave after this long with nothing to run"),
+        Flag("--poll-interval", POLL, 1, "upper bound of a sleep between two looks"),
+        Flag("--worker-id", WorkerId(), help="its name in status and events; default HOST-PID"),
+        Flag("--grace", Duration(limits.WAIT_MAX), 5, "from TERM to KILL"),
+        Flag("--strict", help="exit 6 when a job it ran ended dead"),
+        Flag("--allow-shared", help="work although others may write the queue"),
+    ),
+    exclusive=(("once", "drain"), ("once", "concurrency"), ("once", "max_jobs"), ("once", "idle_timeout")),
+    examples=(
+        ("spoolctl work", "run jobs as they come, until stopped"),
+        ("spoolctl work --drain -j 4", "run what is there, four at once, then leave"),
+        ("spoolctl work --once --json", "run one job and say how it went"),
+    ),
+    errors=(
+        "INVALID_INPUT", "UNKNOWN_FLAG", "SAFETY_BLOCK", "DB_INVALID", "DB_READONLY", "LOCKED", "DISK_FULL",
+        "INTERNAL",
+    ),
+    warnings=("DB_CREATED", "SHARED_PERMISSIONS"),
+    exits=(EXIT_UNSUCCESSFUL,),
+    mutates=True,
+    idempotent=False,
+    safety="refuses a queue that others may write, as they could run commands as you; "
+    "--allow-shared accepts it",
+)  # fmt: skip
+
+
+def data() -> "dict[str, object]":
+    from ..contract import shapes as s
+
+    results = s.enum("succeeded", "failed", "timed_out", "canceled", "interrupted", "lost")
+    return s.any_of(
+        s.obj(claimed={"const": False}),
+        s.obj(
+            claimed={"const": True},
+            job_id=s.ID,
+            attempt_no=s.ID,
+            result=results,
+            job_state=s.nullable(s.JOB_STATE),
+        ),
+        s.obj(
+            drained=s.BOOL,
+            executed=s.COUNT,
+            succeeded=s.COUNT,
+            failed=s.COUNT,
+            dead=s.COUNT,
+            unsettled=s.arr(s.ID),
+        ),
+        s.obj(stopped={"const": True}, executed=s.COUNT),
+    )
+
+
+def run(args: Args, ctx: "Context") -> Result:
+    import os
+
+    from ..store.place import check_filesystem, check_shared
+    from ..work.loop import Loop, Options
+
+    queue = args.queue if "queue" in args.given else ctx.config().defaults["queue"]
+    spool = ctx.spool()
+    check_filesystem(spool, file_mount=True)
+    # An empty lane writes nothing: only a worker that stays makes a database to wait on.
+    db = ctx.writer(create=not (args.once or args.drain))
+    warnings = check_shared(spool, bool(args.allow_shared)) if db.exists else []
+    options = Options(
+        queue=str(queue),
+        label=str(args.worker_id or f"{os.uname().nodename}-{os.getpid()}"),
+        once=bool(args.once),
+        drain=bool(args.drain),
+        slots=args.slots,  # type: ignore[arg-type]
+        concurrency=int(args.concurrency),  # type: ignore[call-overload]
+        max_jobs=args.max_jobs,  # type: ignore[arg-type]
+        idle_timeout=args.idle_timeout,  # type: ignore[arg-type]
+        poll_interval=float(args.poll_interval),  # type: ignore[arg-type]
+        grace=float(args.grace),  # type: ignore[arg-type]
+    )
+
+    def say(line: str) -> bool:
+        return ctx.err.try_write(f"spoolctl: {line}\n".encode("utf-8", "replace"))
+
+    loop = Loop(db, options, ctx.environ, (lambda line: True) if ctx.json else say)
+    loop.run()
+    tally = loop.tally
+    answer: "dict[str, object]"
+    if options.once:
+        answer = tally.last or {"claimed": False}
+    elif options.drain:
+        answer = {
+            "drained": loop.drained,
+            "executed": tally.executed,
+            "succeeded": tally.succeeded,
+            "failed": tally.failed,
+            "dead": tally.dead,
+            "unsettled": loop.unsettled,
+        }
+    else:
+        answer = {"stopped": True, "executed": tally.executed}
+    failed = bool(args.strict) and tally.dead > 0
+    return Result(answer, warnings=warnings, exit_code=EXIT_UNSUCCESSFUL if failed else 0)
+
+
+def text(data: "dict[str, object]", view: "View") -> str:
+    if "claimed" in data:
+        if not data["claimed"]:
+            return "nothing to run\n"
+        return f"job {data['job_id']} attempt {data['attempt_no']}: {data['result']} ({data['job_state']})\n"
+    if "drained" not in data:
+        return f"stopped after {data['executed']} attempts\n"
+    head = "drained" if data["drained"] else "stopped before the lane had settled"
+    counts = f"{data['executed']} attempts: {data['succeeded']} succeeded, {data['failed']} failed"
+    held = f"; unsettled: {', '.join(map(str, data['unsettled']))}" if data["unsettled"] else ""  # type: ignore[call-overload]
+    return f"{head}: {counts}, {data['dead']} jobs dead{held}\n"

@@ -1,0 +1,1 @@
+"""Runs jobs and judges processes: the only fork, signal and thread."""

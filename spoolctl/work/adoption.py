@@ -1,0 +1,185 @@
+"""The parent's view: it is a child subreaper, so whatever a command left behind becomes its child.
+
+One look at the list of direct children tells whether anything is left of a command that ended, with no
+scan: every living descendant hangs below an adopted child, or below the leader.
+"""
+
+import os
+import sys
+
+from ..paths import Spool, raw
+from . import identity, proc, signals
+from .probe import Probe
+from .tree import Tree, with_descendants
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> bool:
+    """Ask the kernel for orphans of this process's descendants; False where it cannot (macOS)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0  # type: ignore[no-any-return]
+
+
+class Adoption:
+    """Who our children are: leaders, helpers of our own, and adopted processes with their attempt."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.leaders: "dict[int, OwnTree]" = {}
+        self.kept_sessions: "set[int]" = set()
+        self.owners: "dict[tuple[int, int], OwnTree | None]" = {}  # adopted -> its attempt, None: kept
+        self.shared: "dict[tuple[int, int], set[OwnTree]]" = {}  # tied to no single attempt
+        self._probe: "Probe | None" = None
+        self._unasked: "set[tuple[int, int]]" = set()
+
+    def refresh(self) -> None:
+        """Take in new adopted children and reap those that ended."""
+        pids = proc.children()
+        if pids is None:
+            me = os.getpid()
+            pids = [one.pid for one in proc.all_stats() if one.ppid == me]
+        helpers = {self._probe.pid} if self._probe else set()
+        for tree in self.leaders.values():
+            if tree.probe is not None:
+                helpers.add(tree.probe.pid)
+        for pid in pids:
+            if pid in self.leaders or pid in helpers:
+                continue
+            one = proc.stat(pid)
+            if one is None:
+                continue
+            if one.gone:
+                self._reap(one)
+            elif (one.pid, one.start) not in self.owners and (one.pid, one.start) not in self.shared:
+                self._attribute(one)
+        self._hear()
+
+    def _reap(self, one: "proc.Stat") -> None:
+        try:
+            os.waitpid(one.pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        self.owners.pop((one.pid, one.start), None)
+        self.shared.pop((one.pid, one.start), None)
+
+    def _attribute(self, one: "proc.Stat") -> None:
+        """By session, by capture lock, because there is but one attempt, and last by token."""
+        key = (one.pid, one.start)
+        if one.session in self.leaders:
+            self.owners[key] = self.leaders[one.session]
+            return
+        if one.session in self.kept_sessions:
+            self.owners[key] = None
+            return
+        held = proc.locks(one.pid, raw(self.spool.output) + b"/")
+        if held is not None:
+            for tree in self.leaders.values():
+                if held.startswith(tree.prefix):
+                    self.owners[key] = tree
+                    return
+        if len(self.leaders) == 1 and not self.kept_sessions:
+            self.owners[key] = next(iter(self.leaders.values()))
+            return
+        self.shared[key] = {tree for tree in self.leaders.values() if tree.start_ticks <= one.start}
+        self._unasked.add(key)
+
+    def _hear(self) -> None:
+        if self._probe is not None:
+            answers = self._probe.poll()
+            if answers is None:
+                return
+            self._probe = None
+            tokens = {tree.token: tree for tree in self.leaders.values()}
+            for key in [key for key in self.shared if key[0] in answers]:
+                token = answers[key[0]]
+                if token in tokens:
+                    self.owners[key] = tokens[token]
+                    del self.shared[key]
+                elif token != "-":  # of an attempt that is over: it was left with --keep-children
+                    self.owners[key] = None
+                    del self.shared[key]
+        if self._unasked:
+            self._probe = Probe(sorted(pid for pid, _ in self._unasked))
+            self._unasked = set()
+
+    def of(self, tree: "OwnTree", stats: "dict[int, proc.Stat]") -> "list[proc.Stat]":
+        """The adopted processes that an attempt has to end: its own, and shared ones it is the last of."""
+        mine = [key for key, owner in self.owners.items() if owner is tree]
+        mine += [
+            key
+            for key, trees in self.shared.items()
+            if trees <= {tree} or not trees & set(self.leaders.values())
+        ]
+        return [stats[pid] for pid, start in mine if pid in stats and stats[pid].start == start]
+
+    def undecided(self, tree: "OwnTree") -> bool:
+        """Whether the owner of something adopted is still being asked for."""
+        return self._probe is not None and any(tree in trees for trees in self.shared.values())
+
+    def forget(self, tree: "OwnTree", kept: bool) -> None:
+        """An attempt is over; what it leaves with --keep-children is nobody's from now on."""
+        self.leaders.pop(tree.pid, None)
+        if kept:
+            self.kept_sessions.add(tree.pid)
+        for key, owner in list(self.owners.items()):
+            if owner is tree:
+                self.owners[key] = None
+        for trees in self.shared.values():
+            trees.discard(tree)
+        if self.kept_sessions:
+            alive = {one.session for one in proc.all_stats()}
+            self.kept_sessions &= alive
+
+
+class OwnTree(Tree):
+    """The tree of an attempt whose leader is our child, and unreaped until the tree is gone."""
+
+    pid: int
+
+    def __init__(
+        self, spool: Spool, job_id: int, attempt_no: int, pid: int, start: "int | None", token: str,
+        began: float, adoption: Adoption, subreaper: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(spool, job_id, attempt_no, pid, start, token, began)
+        self.adoption = adoption
+        self.subreaper = subreaper
+        self.start_ticks = start if start is not None else self.began
+        adoption.leaders[pid] = self
+
+    def clean(self) -> bool:
+        """After the leader's end: whether nothing is left, told without a scan."""
+        adoption = self.adoption
+        if self.subreaper:
+            pids = proc.children()
+            if pids is None or any(pid not in adoption.leaders for pid in pids):
+                adoption.refresh()
+                if any(owner is self for owner in adoption.owners.values()):
+                    return False
+                if any(self in trees for trees in adoption.shared.values()):
+                    return False
+        return not identity.capture_held(self.spool, self.job_id, self.attempt_no)
+
+    def signal_group(self, number: int) -> bool:
+        return signals.to_group(self.pid, number) == signals.SENT
+
+    def members(self) -> "list[proc.Stat]":
+        if not self.subreaper:
+            return super().members()
+        self.adoption.refresh()
+        stats = {one.pid: one for one in proc.all_stats()}
+        roots = [one for one in stats.values() if self.pid in (one.session, one.pgrp)]
+        found = with_descendants(roots + self.adoption.of(self, stats), stats)
+        found.pop(os.getpid(), None)
+        return [one for one in found.values() if not one.gone]
+
+    def gone(self, members: "list[proc.Stat]") -> bool:
+        if not self.subreaper:
+            return super().gone(members)
+        if members or self.adoption.undecided(self):
+            return False
+        return not identity.capture_held(self.spool, self.job_id, self.attempt_no)

@@ -1,0 +1,154 @@
+"""Whether a worker lives: ALIVE, DEAD or UNKNOWN, by two witnesses (SPEC 6). UNKNOWN never acts.
+
+The lock: a worker holds LOCK_EX on `workers/<instance>.lock`; the kernel lets it go with the process,
+in whatever namespace that lived. The process: boot id, pid namespace, pid and start time. Either
+witness saying alive wins. Never by command text, never by age.
+"""
+
+import fcntl
+import os
+
+from ..paths import Spool, raw
+from . import proc
+
+ALIVE, DEAD, UNKNOWN = "ALIVE", "DEAD", "UNKNOWN"
+
+
+def lock_path(spool: Spool, instance: int) -> str:
+    return f"{spool.workers}/{instance}.lock"
+
+
+class WorkerLock:
+    """This process's own lock: made under a temporary name before the registration, named by the
+    instance after its commit, so that a row never lacks its lock."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.path = f"{spool.workers}/.{os.getpid()}-{os.urandom(4).hex()}.lock"
+        self.fd = os.open(raw(self.path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        info = os.fstat(self.fd)
+        self.dev, self.ino = info.st_dev, info.st_ino
+
+    def name(self, instance: int) -> None:
+        final = lock_path(self.spool, instance)
+        os.rename(raw(self.path), raw(final))
+        self.path = final
+
+    def beat(self) -> None:
+        """The heartbeat: a sign for people, which decides nothing."""
+        os.utime(self.fd)
+
+    def release(self) -> None:
+        try:
+            os.unlink(raw(self.path))
+        except OSError:
+            pass
+        os.close(self.fd)
+
+
+def myself() -> "dict[str, object]":
+    """What identifies this process, as columns of `workers`."""
+    me = proc.stat(os.getpid())
+    return {
+        "pid": os.getpid(),
+        "pid_start": me.start if me else None,
+        "boot_id": proc.boot_id(),
+        "pid_ns": proc.pid_namespace(),
+        "host": os.uname().nodename,
+    }
+
+
+def _same(a: object, b: object) -> bool:
+    """Null never equals null: what could not be read proves nothing."""
+    return a is not None and a == b
+
+
+def lock_witness(spool: Spool, worker: "dict[str, object]") -> "str | None":
+    """ALIVE when the worker's lock is held, DEAD when it can be taken, None when there is no such file."""
+    path = raw(lock_path(spool, int(worker["instance"])))  # type: ignore[call-overload]
+    wanted = (worker["lock_dev"], worker["lock_ino"])
+    for candidate in (path, None):
+        name = candidate or _by_inode(spool, wanted)
+        if name is None:
+            return None
+        held = try_shared(name, wanted)
+        if held is not None:
+            return ALIVE if held else DEAD
+    return None
+
+
+def _by_inode(spool: Spool, wanted: "tuple[object, object]") -> "bytes | None":
+    """A worker that died between its commit and the rename left its lock under the temporary name."""
+    try:
+        with os.scandir(raw(spool.workers)) as entries:
+            for entry in entries:
+                if entry.inode() == wanted[1] and entry.name.startswith(b"."):
+                    return entry.path
+    except OSError:
+        pass
+    return None
+
+
+def try_shared(path: bytes, wanted: "tuple[object, object] | None" = None) -> "bool | None":
+    """True when somebody holds an exclusive flock on the file, False when nobody does, None when it
+    is missing, unreadable or another file. Uses LOCK_SH so that lookers never look like owners."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if wanted is not None:
+            info = os.fstat(fd)
+            if (info.st_dev, info.st_ino) != wanted:
+                return None
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def process_witness(pid: int, start: "int | None") -> str:
+    """Judge a pid of this boot and namespace by its start time."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return DEAD
+    except OSError:
+        pass  # it exists and is somebody else's
+    seen = proc.stat(pid)
+    if seen is None or start is None:
+        return UNKNOWN
+    if seen.start != start or seen.gone:
+        return DEAD
+    return ALIVE
+
+
+def liveness(spool: Spool, worker: "dict[str, object]") -> str:
+    """ALIVE, DEAD or UNKNOWN for a row of `workers`."""
+    here = proc.boot_id()
+    if worker["boot_id"] is None or here is None:
+        return UNKNOWN
+    if worker["boot_id"] != here:
+        return DEAD  # a local file system: whoever wrote this ended with that boot
+    lock = lock_witness(spool, worker)
+    if lock == ALIVE:
+        return ALIVE
+    process = UNKNOWN
+    if _same(worker["pid_ns"], proc.pid_namespace()):
+        process = process_witness(int(worker["pid"]), worker["pid_start"])  # type: ignore[call-overload, arg-type]
+    if process == ALIVE:
+        return ALIVE
+    return DEAD if DEAD in (lock, process) else UNKNOWN
+
+
+def capture_held(spool: Spool, job_id: int, attempt_no: int) -> "bool | None":
+    """Whether some process still holds the attempt's capture files; None when there are none."""
+    answers = [try_shared(raw(spool.stream(job_id, attempt_no, stream))) for stream in ("stdout", "stderr")]
+    if True in answers:
+        return True
+    return None if None in answers else False

@@ -1,0 +1,70 @@
+"""This worker's place among the workers: its lock, its row, its heartbeat (SPEC 6)."""
+
+from .. import clock
+from ..store import workers
+from ..store.db import Db
+from . import identity
+
+BEAT = 10.0
+
+
+class Membership:
+    """Registered from `join` (inside a write transaction, confirmed by `joined` after it) to `leave`."""
+
+    def __init__(self, db: Db, label: str, lane: str, kind: str, concurrency: int, grace: float) -> None:
+        self.db = db
+        self.row: "dict[str, object]" = {
+            "instance": 0,
+            "label": label,
+            "lane": lane,
+            "kind": kind,
+            "concurrency": concurrency,
+            "grace": grace,
+        }
+        self.lock: "identity.WorkerLock | None" = None
+        self._named = False
+        self._next_beat = 0.0
+
+    @property
+    def instance(self) -> int:
+        return int(self.row["instance"]) if self._named else 0  # type: ignore[call-overload]
+
+    def prepare(self) -> None:
+        """Make and take the lock, before the transaction that registers. Raises SpoolctlError, OSError."""
+        if self.lock is None:
+            from ..store.place import make_folder
+
+            make_folder(self.db.spool.workers)
+            self.lock = identity.WorkerLock(self.db.spool)
+            self.row.update(identity.myself(), lock_dev=self.lock.dev, lock_ino=self.lock.ino)
+
+    def join(self, conn: object, now: float) -> None:
+        """Register inside the caller's transaction, unless that is done."""
+        if not self._named:
+            self.row["started_at"] = now
+            self.row["instance"] = workers.register(conn, self.row)  # type: ignore[arg-type]
+
+    def joined(self) -> None:
+        """The registration is committed: give the lock its name."""
+        if not self._named:
+            assert self.lock is not None
+            self.lock.name(int(self.row["instance"]))  # type: ignore[call-overload]
+            self._named = True
+            self._next_beat = clock.monotonic() + BEAT
+
+    def beat(self) -> None:
+        if self.lock is not None and clock.monotonic() >= self._next_beat:
+            self._next_beat = clock.monotonic() + BEAT
+            self.lock.beat()
+
+    def leave(self) -> None:
+        """Take the row back, then let the lock go. A row with a stuck job stays, for the reapers."""
+        if self.lock is None:
+            return
+        try:
+            if self._named:
+                with self.db.write(full=False, any_schema=True) as conn:
+                    workers.unregister(conn, self.instance)
+        finally:
+            self.lock.release()
+            self.lock = None

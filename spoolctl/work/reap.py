@@ -1,0 +1,128 @@
+"""Bringing back the jobs of dead workers (SPEC 6): end and prove gone the tree, then one transaction.
+
+The verdict DEAD is final, so it needs no second look; the guard by attempt number lets one of several
+reapers through. A row whose owner is UNKNOWN is left alone.
+"""
+
+import os
+
+from ..paths import raw
+from ..store import owners, workers
+from ..store.db import Db
+from ..store.settle import CRASH, Outcome
+from . import identity, proc
+from .ending import GONE, STUCK, Ending
+from .tree import Tree
+
+DEFAULT_GRACE = 5.0  # of an owner whose row is gone
+
+
+class Reaping:
+    """One running job of a dead owner, until its tree is proven gone."""
+
+    def __init__(self, db: Db, job: "dict[str, object]", grace: float) -> None:
+        self.job = job
+        self.job_id = int(job["id"])  # type: ignore[call-overload]
+        self.attempt_no = int(job["attempt_no"])  # type: ignore[call-overload]
+        self.owner = int(job["owner"])  # type: ignore[call-overload]
+        self.ending = Ending(tree_of(db, job), grace)
+        # Processes of another boot are gone, and their numbers mean nothing here.
+        self.over = job["boot_id"] is not None and job["boot_id"] != proc.boot_id()
+        self.told_stuck = False
+
+    def step(self) -> bool:
+        """The next step; True when the tree is gone."""
+        self.over = self.over or self.ending.step() == GONE
+        return self.over
+
+    @property
+    def stuck(self) -> bool:
+        return self.ending.state == STUCK
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            self.job_id,
+            self.attempt_no,
+            "abandoned",
+            "reaped",
+            CRASH,
+            "worker_crash",
+            "worker died",
+            detail=f"dead worker pid {self.job['worker_pid']}",
+            worker_id=str(self.job["worker_label"]),
+        )
+
+
+def tree_of(db: Db, job: "dict[str, object]") -> Tree:
+    """The tree of somebody else's attempt; a pid recorded in another namespace says nothing here."""
+    here = job["pid_ns"] is not None and job["pid_ns"] == proc.pid_namespace()
+    return Tree(
+        db.spool,
+        int(job["id"]),  # type: ignore[call-overload]
+        int(job["attempt_no"]),  # type: ignore[call-overload]
+        job["pid"] if here else None,  # type: ignore[arg-type]
+        job["pid_start"] if here else None,  # type: ignore[arg-type]
+        str(job["token"]),
+        job["began"],  # type: ignore[arg-type]
+    )
+
+
+class Reaper:
+    """Looks for dead owners of every lane and brings their jobs back, step by step."""
+
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.active: "dict[tuple[int, int], Reaping]" = {}
+        self.dead: "set[int]" = set()
+
+    def look(self, me: int) -> None:
+        """Begin with the jobs of owners that died. Reads only."""
+        for owner in owners.others(self.db, me):
+            row = workers.get(self.db, owner)
+            if row is not None and identity.liveness(self.db.spool, row) != identity.DEAD:
+                continue
+            self.dead.add(owner)
+            grace = float(row["grace"]) if row else DEFAULT_GRACE  # type: ignore[arg-type]
+            for job in owners.running_of(self.db, owner):
+                key = (int(job["id"]), int(job["attempt_no"]))  # type: ignore[call-overload]
+                if key not in self.active:
+                    self.active[key] = Reaping(self.db, job, grace)
+
+    def step(self, now: float) -> "list[Reaping]":
+        """Advance what is due; those whose tree is gone, to be settled by the caller."""
+        return [one for one in self.active.values() if one.over or (one.ending.at <= now and one.step())]
+
+    def next_at(self) -> "float | None":
+        return min((one.ending.at for one in self.active.values()), default=None)
+
+    def settled(self, one: Reaping) -> None:
+        self.active.pop((one.job_id, one.attempt_no), None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being ended that is not stuck."""
+        return any(not one.stuck for one in self.active.values())
+
+    def bury(self) -> "list[int]":
+        """Dead workers whose jobs are all settled, with their locks to be removed: for the caller's
+        transaction."""
+        left = {one.owner for one in self.active.values()}
+        return sorted(self.dead - left)
+
+    def buried(self, instances: "list[int]") -> None:
+        for instance in instances:
+            self.dead.discard(instance)
+            try:
+                os.unlink(raw(identity.lock_path(self.db.spool, instance)))
+            except OSError:
+                pass
+
+    def find_dead_rows(self, me: int) -> None:
+        """Rows of workers that died with nothing running."""
+        for row in workers.all_rows(self.db):
+            if row["instance"] != me and identity.liveness(self.db.spool, row) == identity.DEAD:
+                self.dead.add(int(row["instance"]))  # type: ignore[call-overload]
+
+    def close(self) -> None:
+        for one in self.active.values():
+            one.ending.tree.close()

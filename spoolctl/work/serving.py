@@ -1,0 +1,25 @@
+"""Whether a live worker serves a lane, and what to say when none does."""
+
+from .. import config
+from ..store import workers
+from ..store.db import Db
+from . import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+
+
+def live_workers(db: Db, lane: str, kind: str = "command") -> "list[dict[str, object]]":
+    """The rows of the workers of this lane and kind that are proven alive."""
+    return [w for w in workers.in_lane(db, lane, kind) if identity.liveness(db.spool, w) == identity.ALIVE]
+
+
+def serves(db: Db, lane: str, kind: str = "command") -> bool:
+    return any(identity.liveness(db.spool, w) == identity.ALIVE for w in workers.in_lane(db, lane, kind))
+
+
+def no_worker(ctx: "Context", lane: str) -> "tuple[str, str]":
+    """The NO_WORKER warning: its message is the line that starts a worker for the lane (SPEC 3)."""
+    plain = lane == config.DEFAULTS["queue"] == ctx.config().defaults["queue"]
+    return "NO_WORKER", ctx.with_db("spoolctl work" if plain else f"spoolctl work --queue {lane}")

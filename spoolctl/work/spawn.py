@@ -1,0 +1,98 @@
+"""Starting a command: its argv, directory, environment and descriptors (SPEC 5).
+
+No code of ours runs between fork and exec, so that the fast vfork can be used: a new session is a flag,
+and signals the worker was started with ignored have a handler, which exec resets.
+"""
+
+import errno
+import os
+
+from .. import paths
+from ..contract import env as names
+from ..store.jobs import loaded, variables, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
+
+class SpawnFailed(Exception):
+    """The command could not be started; the text is the attempt's error. `transient`: it was not the
+    job's fault but the machine's (no process, no memory, no descriptor to be had)."""
+
+    def __init__(self, message: str, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+
+_TRANSIENT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
+class Spawner:
+    """Starts commands for one worker, whose environment is the base of every job's."""
+
+    def __init__(self, spool: "paths.Spool", environ: "dict[str, str]") -> None:
+        self.spool = spool
+        self.base = {paths.raw(key): paths.raw(value) for key, value in environ.items()}
+        self._found: "dict[tuple[bytes, bytes], bytes]" = {}
+        self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def environment(self, row: "dict[str, object]") -> "dict[bytes, bytes]":
+        """The worker's variables, then the submitter's captured ones, then the job's, then ours."""
+        found = dict(self.base)
+        for stored in (row["captured_env"], row["env"]):
+            for key, value in variables(stored).items():
+                found[paths.raw(key)] = paths.raw(value)
+        found[names.JOB_ID.encode()] = str(row["id"]).encode()
+        found[names.ATTEMPT.encode()] = str(row["attempt_no"]).encode()
+        found[names.QUEUE.encode()] = paths.raw(str(row["queue"]))
+        found[names.JOB_DB.encode()] = paths.raw(self.spool.db)
+        found[names.TOKEN.encode()] = str(row["token"]).encode()
+        return found
+
+    def _program(self, name: bytes, path: bytes) -> "bytes | None":
+        """Where the job's own PATH has the program, remembered; None leaves the search to exec itself,
+        and with it the error."""
+        if b"/" in name:
+            return None
+        found = self._found.get((name, path))
+        if found is None or not os.access(found, os.X_OK):
+            found = None
+            for folder in path.split(b":"):
+                candidate = folder + b"/" + name
+                if folder[:1] == b"/" and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+                    found = self._found[name, path] = candidate
+                    break
+                if folder[:1] != b"/":
+                    break  # relative to the job's directory: exec looks there, not here
+        return found
+
+    def start(self, row: "dict[str, object]", stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+        """Start the job's command. Raises SpawnFailed."""
+        import subprocess
+
+        argv = words(row["argv"])
+        if not argv:
+            raise SpawnFailed("spawn failed: the stored command cannot be read")
+        environment = self.environment(row)
+        try:
+            return subprocess.Popen(
+                [paths.raw(word) for word in argv],
+                executable=self._program(paths.raw(argv[0]), environment.get(b"PATH", os.defpath.encode())),
+                stdin=self.null,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=paths.raw(loaded(row["cwd"]) or "/"),
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            name = error.filename
+            shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or argv[0])
+            text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {shown!r}"
+            raise SpawnFailed(text, error.errno in _TRANSIENT) from None
+        except (ValueError, subprocess.SubprocessError) as error:
+            raise SpawnFailed(f"spawn failed: {error}") from None
+
+    def close(self) -> None:
+        os.close(self.null)

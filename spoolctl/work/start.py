@@ -1,0 +1,67 @@
+"""From a claimed row to a running attempt: files, command, identity."""
+
+import errno
+import os
+
+from .. import hooks
+from ..paths import Spool
+from ..store.settle import FREE, Outcome
+from . import capture, proc
+from .adoption import Adoption, OwnTree, become_subreaper
+from .attempt import Attempt, spawn_failed
+from .spawn import Spawner, SpawnFailed
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Starter:
+    """Starts commands for one worker. Made at the first claim: an idle worker loads none of this."""
+
+    def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str) -> None:
+        self.spool = spool
+        self.worker_id = worker_id
+        self.spawner = Spawner(spool, environ)
+        self.subreaper = become_subreaper()
+        self.adoption = Adoption(spool)
+
+    def start(self, row: "dict[str, object]", began: float) -> "Attempt | Outcome":
+        """The running attempt, or the outcome of one that could not be started."""
+        job_id, attempt_no = int(row["id"]), int(row["attempt_no"])  # type: ignore[call-overload]
+        hooks.at("claimed")
+        try:
+            stdout, stderr = capture.open_streams(self.spool, job_id, attempt_no)
+        except OSError as error:
+            path = self.spool.stream(job_id, attempt_no, "stdout")
+            name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else path
+            text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {name!r}"
+            return spawn_failed(row, text, self.worker_id, error.errno in _FULL)
+        try:
+            process = self.spawner.start(row, stdout, stderr)
+        except SpawnFailed as failed:
+            if failed.transient:
+                return given_back(row, self.worker_id)
+            return spawn_failed(row, str(failed), self.worker_id)
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+        hooks.at("spawned")
+        seen = proc.stat(process.pid)
+        tree = OwnTree(
+            self.spool, job_id, attempt_no, process.pid, seen.start if seen else None, str(row["token"]),
+            began, self.adoption, self.subreaper,
+        )  # fmt: skip
+        return Attempt(row, process, tree, self.worker_id)
+
+
+def given_back(row: "dict[str, object]", worker_id: str) -> Outcome:
+    """The outcome of a claimed job that this worker will not run: queued at once, no budget spent."""
+    return Outcome(
+        int(row["id"]),  # type: ignore[call-overload]
+        int(row["attempt_no"]),  # type: ignore[call-overload]
+        "abandoned",
+        "interrupted",
+        FREE,
+        "worker_shutdown",
+        "worker stopped",
+        worker_id=worker_id,
+    )

@@ -1,0 +1,65 @@
+"""Signals to a worker. Handlers only count; the loop asks (SPEC 5).
+
+Signals that were ignored when the worker started get a handler that does nothing, so that exec resets
+them for the jobs while the worker goes on ignoring them.
+"""
+
+import os
+import signal
+
+from .. import clock
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def _nothing(number: int, frame: object) -> None:
+    """Being handled is enough: exec resets it, and SIGCHLD wakes the loop."""
+
+
+class Stops:
+    """`count`: how often the worker was told to stop. `fd` is readable after any signal."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first_at: "float | None" = None
+        self.fd, self._write = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write, False)
+        self._before: "dict[int, object]" = {}
+        self._wakeup = -1
+
+    def install(self) -> None:
+        """Take over; main thread only."""
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in signal.valid_signals():
+            if number in (signal.SIGKILL, signal.SIGSTOP):
+                continue
+            ignored = signal.getsignal(number) == signal.SIG_IGN
+            if number == signal.SIGCHLD or (ignored and number != signal.SIGPIPE):
+                self._set(number, _nothing)
+            elif number in STOPPING:
+                self._set(number, self._told)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+    def _set(self, number: int, handler: object) -> None:
+        self._before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _told(self, number: int, frame: object) -> None:
+        self.count += 1
+        if self.first_at is None:
+            self.first_at = clock.monotonic()
+
+    def drain(self) -> None:
+        """Empty the wake-up pipe."""
+        try:
+            while len(os.read(self.fd, 4096)) == 4096:
+                pass
+        except BlockingIOError:
+            pass
+
+    def restore(self) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        os.close(self.fd)
+        os.close(self._write)

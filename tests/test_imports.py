@@ -1,0 +1,225 @@
+"""What each verb loads, because every call is a Python process and each module shows in its start-up time.
+
+A set of modules is the same on every run, a time is not. Counted is what a call loads beyond the bare start
+of the same interpreter. What `import sqlite3` loads by itself on that Python is allowed to every verb.
+
+`python tests/test_imports.py [CASE...]` prints what each case loads here, ready for the tables below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# --- the tables -------------------------------------------------------------------------------------------
+
+ADD = ["add", "--json", "--", "true"]
+WORK = ["work", "--once", "--json"]
+
+# name: (calls that prepare the directory, the call that is looked at)
+CASES = {
+    "add": ([ADD], ADD),
+    "add, first open": ([], ADD),
+    "work": ([ADD, WORK], WORK),
+    "wait": ([ADD, WORK], ["wait", "--json", "1"]),
+    "status": ([ADD], ["status", "--json"]),
+    "list": ([ADD], ["list", "--json"]),
+    "show": ([ADD], ["show", "--json", "1"]),
+    "feedback": ([ADD, WORK], ["feedback", "--json", "1"]),
+    "output": ([ADD, WORK], ["output", "--json", "1"]),
+    "events": ([ADD], ["events", "--json"]),
+    "retry": ([ADD, ["cancel", "--json", "1"]], ["retry", "--json", "1"]),
+    "cancel": ([ADD], ["cancel", "--json", "1"]),
+    "prune": ([ADD, WORK], ["prune", "--json", "--older-than", "1h", "--dry-run"]),
+    "config-show": ([], ["config-show", "--json"]),
+    "config-validate": ([], ["config-validate", "--json"]),
+}
+
+HEAVY = frozenset(
+    "re json argparse dataclasses enum typing subprocess pathlib logging threading tempfile shutil uuid"
+    " inspect contextlib hashlib signal selectors random traceback importlib.metadata".split()
+)
+
+# Never loaded, whatever the tables below say; a name covers what lies under it.
+NEVER = {
+    "add": HEAVY,
+    "add, first open": HEAVY,
+}
+
+# All that a case may load, on any supported Python: own modules in full, others by their first name.
+# None: not pinned yet.
+OWN: dict[str, frozenset[str] | None] = dict.fromkeys(CASES)
+STANDARD: dict[str, frozenset[str] | None] = dict.fromkeys(CASES)
+
+
+# --- the probe --------------------------------------------------------------------------------------------
+
+# Runs the entry point as the installed command does, and reports what is loaded at the moment it leaves,
+# also when it leaves by os._exit. It imports nothing that a bare start has not.
+PROBE = """
+import sys, site, os
+report, root = sys.argv.pop(1), sys.argv.pop(1)
+def dump():
+    names = "\\n".join(sorted(name for name, module in sys.modules.items() if module is not None))
+    fd = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(fd, names.encode())
+    os.close(fd)
+def leave(status, real=os._exit, owner=os.getpid()):
+    if os.getpid() == owner:
+        dump()
+    real(status)
+os._exit = leave
+sys.path.insert(0, root)
+try:
+    BODY
+finally:
+    dump()
+"""
+ENTRY = "from spoolctl.__main__ import main; sys.exit(main())"
+
+
+def probe(
+    body: str, argv: list[str], root: Path, cwd: Path
+) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """Run `body` in a fresh interpreter and return its end and the names in its sys.modules.
+
+    -I and -S keep the environment, .pth files and sitecustomize of this machine out of the picture.
+    """
+    report = cwd / "loaded-modules"
+    command = [sys.executable, "-I", "-S", "-c", PROBE.replace("BODY", body), str(report), str(root), *argv]
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**kept, "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    loaded = set(report.read_text().split("\n"))
+    report.unlink()
+    return done, loaded
+
+
+@cache
+def free() -> frozenset[str]:
+    """Modules that cost a call nothing: those of a bare start, and those of sqlite3."""
+    with tempfile.TemporaryDirectory() as scratch:
+        done, loaded = probe("import sqlite3", [], ROOT, Path(scratch))
+    assert done.returncode == 0, done.stderr
+    return frozenset(loaded)
+
+
+def loaded_by(case: str, cwd: Path, root: Path = ROOT) -> tuple[set[str], set[str]]:
+    """(own modules, other modules that are not free) loaded by a case, all by their full names."""
+    preparation, argv = CASES[case]
+    (cwd / ".spoolctl").mkdir(mode=0o700)  # or one in a directory above would be found
+    for call in preparation:
+        succeed(call, root, cwd)
+    loaded = succeed(argv, root, cwd)
+    own = {name for name in loaded if name.partition(".")[0] == "spoolctl"}
+    return own, loaded - own - free()
+
+
+def succeed(argv: list[str], root: Path, cwd: Path) -> set[str]:
+    done, loaded = probe(ENTRY, argv, root, cwd)
+    said = f"spoolctl {' '.join(argv)} exited {done.returncode}:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0 and json.loads(done.stdout)["ok"] is True, said
+    return loaded
+
+
+def first_names(names: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
+
+
+def problems(case: str, own: set[str], other: set[str]) -> list[str]:
+    found = []
+    for banned in sorted(NEVER.get(case, ())):
+        if any(name == banned or name.startswith(banned + ".") for name in other):
+            found.append(f"{case} loads {banned}, which it must never do")
+    if OWN[case] is not None:
+        found += [f"{case} loads {name}, which OWN does not list" for name in sorted(own - OWN[case])]
+    if STANDARD[case] is not None:
+        extra = sorted(first_names(other) - STANDARD[case])
+        found += [f"{case} loads {name}, which STANDARD does not list" for name in extra]
+    return found
+
+
+# --- the tests --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_verb_loads_only_what_its_tables_allow(case, tmp_path):
+    found = problems(case, *loaded_by(case, tmp_path))
+    assert not found, "\n".join(["", *found])
+
+
+def test_every_verb_has_a_case():
+    from spoolctl import registry
+
+    covered = {argv[0] for _, argv in CASES.values()}
+    assert covered == set(registry.VERBS)
+
+
+def test_the_tables_name_only_cases():
+    assert set(NEVER) <= set(CASES) and set(OWN) == set(STANDARD) == set(CASES)
+
+
+def test_sqlite3_itself_loads_nothing_that_add_must_not():
+    assert not first_names(set(free())) & HEAVY
+
+
+def fake_package(root: Path, main: str) -> None:
+    package = root / "spoolctl"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "extra.py").write_text("")
+    (package / "__main__.py").write_text(main)
+
+
+@pytest.mark.parametrize("leaving", ["os._exit(0)", "return 0", "sys.exit(0)"])
+def test_the_probe_sees_lazy_imports_however_the_call_leaves(leaving, tmp_path, monkeypatch):
+    answer = """os.write(1, b'{"ok": true}')"""
+    lazy = "import json.decoder, colorsys; from . import extra"
+    fake_package(tmp_path, f"import os, sys\ndef main():\n    {lazy}\n    {answer}\n    {leaving}\n")
+    own, other = loaded_by("config-show", tmp_path, tmp_path)
+    assert own == {"spoolctl", "spoolctl.__main__", "spoolctl.extra"}
+    assert {"json", "json.decoder", "re", "colorsys"} <= other
+    assert not {"os", "sys", "site", "sqlite3", "datetime"} & other
+
+    monkeypatch.setitem(NEVER, "config-show", frozenset({"json"}))
+    monkeypatch.setitem(OWN, "config-show", frozenset({"spoolctl", "spoolctl.__main__"}))
+    monkeypatch.setitem(STANDARD, "config-show", frozenset(first_names(other) - {"colorsys"}))
+    assert problems("config-show", own, other) == [
+        "config-show loads json, which it must never do",
+        "config-show loads spoolctl.extra, which OWN does not list",
+        "config-show loads colorsys, which STANDARD does not list",
+    ]
+
+
+def test_a_call_that_fails_is_no_measurement(tmp_path):
+    fake_package(tmp_path, "def main():\n    raise RuntimeError('broken')\n")
+    with pytest.raises(AssertionError, match="broken"):
+        loaded_by("config-show", tmp_path, tmp_path)
+
+
+def show(cases: list[str]) -> None:
+    for case in cases or CASES:
+        with tempfile.TemporaryDirectory() as scratch:
+            own, other = loaded_by(case, Path(scratch))
+        print(f'    "{case}": frozenset("{" ".join(sorted(own))}".split()),')
+        print(f'    "{case}": frozenset("{" ".join(sorted(first_names(other)))}".split()),')
+
+
+if __name__ == "__main__":
+    show(sys.argv[1:])
