@@ -4,8 +4,8 @@ import os
 import sys
 
 
-def main() -> int:
-    """The process entry. Returns the exit status; `python -m` and the launcher end through `_exit`."""
+def main() -> None:
+    """The process entry, for the launcher and `python -m` alike. Does not return."""
     from . import cli, emit
 
     # Inside, text is UTF-8 with surrogates for other bytes, whatever the locale says.
@@ -31,7 +31,6 @@ def main() -> int:
         context.close()
     # Nothing is left to be torn down: skipping interpreter shutdown saves a fifth of the call.
     os._exit(status)
-    return status
 
 
 if __name__ == "__main__":

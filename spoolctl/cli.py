@@ -30,7 +30,7 @@ def _answer(tokens: "list[str]", ctx: Context) -> int:
     verb = registry.load(name)
     args = argv.parse(verb.SPEC, rest)
     ctx.verb = verb.SPEC
-    if args.help:  # type: ignore[attr-defined]
+    if args.help:
         return _say(_help_of(verb.SPEC), ctx)
     ctx.args = args
     result = verb.run(args, ctx)

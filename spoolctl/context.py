@@ -6,7 +6,6 @@ from . import clock, config, emit, paths, registry
 from .contract import env
 from .contract.spec import Args, Verb
 from .errors import SpoolctlError
-from .terminal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ class Context:
         verb, _, rest = command[len("spoolctl ") :].partition(" ")
         if verb not in registry.VERBS:
             return command
+        from .terminal import quoted
+
         return f"spoolctl {verb} --db {quoted(self.args.db)} {rest}".rstrip()  # type: ignore[union-attr]
 
     def width(self) -> int:

@@ -66,7 +66,7 @@ def _sha256(data: bytes) -> str:
             from _sha256 import sha256  # type: ignore[import-not-found]
         except ImportError:
             from hashlib import sha256
-    return sha256(data).hexdigest()  # type: ignore[no-any-return]
+    return sha256(data).hexdigest()
 
 
 def data_hash(data: object) -> str:

@@ -9,10 +9,10 @@ try:
     from _json import encode_basestring_ascii as _quote
 except ImportError:  # not CPython
 
-    def _quote(text: str) -> str:
+    def _quote(str: str, /) -> str:
         import json
 
-        return json.dumps(text)
+        return json.dumps(str)
 
 
 # Deeper values are refused where they come in: writing one recurses, and Pythons differ in how far.

@@ -19,7 +19,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from spoolctl import CONTRACT_VERSION, __version__, argv, cli as _cli, emit, errors, registry
+from spoolctl import CONTRACT_VERSION, __version__, argv, emit, errors, registry
+from spoolctl import cli as _cli
 from spoolctl.contract import shapes
 from spoolctl.contract.spec import Arg, Flag, Verb
 from spoolctl.errors import SpoolctlError
@@ -76,7 +77,9 @@ class Answer:
         if self.json is not None:
             return [warning["code"] for warning in self.json["warnings"]]
         mark = "spoolctl: warning "
-        return [line[len(mark) :].partition(":")[0] for line in self.err.splitlines() if line.startswith(mark)]
+        return [
+            line[len(mark) :].partition(":")[0] for line in self.err.splitlines() if line.startswith(mark)
+        ]
 
     @property
     def commands(self) -> list[str]:
@@ -132,7 +135,9 @@ def _schema_of(tokens: list[str]) -> Draft202012Validator:
     verb = _verb_of(tokens)
     if verb is not None:
         return validator(verb)
-    return validator(None, "version" if "--version" in tokens and not {"--help", "-h"} & set(tokens) else "text")
+    return validator(
+        None, "version" if "--version" in tokens and not {"--help", "-h"} & set(tokens) else "text"
+    )
 
 
 def _check_declared(answer: Answer, document: dict[str, Any]) -> None:
@@ -323,9 +328,7 @@ def start(
     return subprocess.Popen(command(*words), cwd=cwd, env=clean_env(**(env or {})), **options | popen)
 
 
-def finish(
-    process: subprocess.Popen[bytes], timeout: float = PATIENCE, check: int | None = None
-) -> Answer:
+def finish(process: subprocess.Popen[bytes], timeout: float = PATIENCE, check: int | None = None) -> Answer:
     """Wait for a started process. Its exit is negative when a signal ended it."""
     try:
         out, err = process.communicate(timeout=timeout)

@@ -21,6 +21,7 @@ CONCURRENCY_MAX = 1024
 BACKOFF_FACTOR_MAX = 1000
 
 FROM_MAX = 200_000  # jobs of one `add --from`
+LINE_MAX = 64 * 1024 * 1024  # bytes of one line of it: a payload of 8 MiB with every byte escaped fits
 FROM_IDS_MAX = 1000  # above it `job_ids` is null
 LIST_MAX = 1000
 LIST_DEFAULT = 50

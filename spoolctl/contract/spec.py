@@ -2,6 +2,10 @@
 
 from .types import PATH, Type
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Flag:
     """One flag. `type` None makes it a switch. `default` is shown and used when it is not given.
@@ -118,9 +122,11 @@ class Args:
 
     def __init__(self) -> None:
         self.given: "set[str]" = set()
+        self.help = False
 
-    def __getattr__(self, name: str) -> object:  # for type checkers: values are set by the parser
-        raise AttributeError(name)
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # values are set by the parser
 
 
 class Result:

@@ -11,10 +11,13 @@ from . import events
 from .db import Db
 from .select import chunks, holes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .db import Row
+
 SMALL = 5000  # jobs read at every look
 
 NAMES = ("id", "state", "attempts", "last_exit_code", "last_error", "last_failure_reason")
-PRUNED = (None,) * len(NAMES)
 STATES = f"SELECT {', '.join(NAMES)} FROM jobs WHERE id IN ({{}}) ORDER BY id"
 CHANGED_SINCE = "SELECT id, job_id FROM job_events WHERE id > :since ORDER BY id LIMIT :most"
 HOLDERS = """
@@ -32,7 +35,7 @@ class Awaited:
         self.db = db
         self.ids = ids
         self.pending = set(ids)
-        self.settled: "dict[int, dict[str, object]]" = {}
+        self.settled: "dict[int, Row]" = {}
         self.counts: "dict[str | None, int]" = {}
         self.whole = len(ids) <= WAIT_JOBS_MAX
         self._seen = db.data_version()
@@ -61,13 +64,13 @@ class Awaited:
             return
         if len(self.pending) <= SMALL:
             self._unswept = 0
-            self._read(self._left())
+            self._read(self.left())
         else:
             self._unswept -= SMALL
             self._read(self._changed())
             self._read(self._next_slice())
 
-    def _left(self) -> "list[int]":
+    def left(self) -> "list[int]":
         """What is pending, in the order of the set."""
         return [job_id for job_id in self.ids if job_id in self.pending]
 
@@ -77,9 +80,9 @@ class Awaited:
         most = 10_000
         while True:
             rows = self.db.all(CHANGED_SINCE, {"since": self._event, "most": most})
-            found.update(job_id for _, job_id in rows)  # type: ignore[misc]
+            found.update(job_id for _, job_id in rows)
             if rows:
-                self._event = rows[-1][0]  # type: ignore[assignment]
+                self._event = rows[-1][0]
             if len(rows) < most:
                 return sorted(found & self.pending)
 
@@ -88,35 +91,42 @@ class Awaited:
         self._turn = self._turn + SMALL if self._turn + SMALL < len(self.ids) else 0
         return [job_id for job_id in part if job_id in self.pending]
 
-    def _read(self, ids: "list[int]") -> "dict[int, dict[str, object]]":
-        """Settle those that have ended; the rows of the others."""
-        others = {}
+    def _read(self, ids: "list[int]", keep: bool = False) -> "dict[int, Row]":
+        """Settle those that have ended; the rows of the others, with `keep`."""
+        others: "dict[int, Row]" = {}
         for part in chunks(ids):
-            there = {row[0]: row for row in self.db.all(STATES.format(holes(part)), part)}
-            for job_id in part:
-                row = dict(zip(NAMES, there.get(job_id, PRUNED), strict=True))
-                if row["state"] is None or row["state"] in TERMINAL:
-                    self._settle(job_id, row)
-                else:
-                    others[job_id] = row
+            rows = self.db.all(STATES.format(holes(part)), part)
+            for row in rows:
+                if row[1] in TERMINAL:
+                    self._settle(row[0], dict(zip(NAMES, row, strict=True)))
+                elif keep:
+                    others[row[0]] = dict(zip(NAMES, row, strict=True))
+            if len(rows) < len(part):
+                for job_id in set(part) - {row[0] for row in rows}:
+                    self._settle(job_id, {"id": job_id, "state": None})
         return others
 
-    def _settle(self, job_id: int, row: "dict[str, object]") -> None:
-        state: "str | None" = row["state"]  # type: ignore[assignment]
+    def _settle(self, job_id: int, row: "Row") -> None:
+        state: "str | None" = row["state"]
         self.pending.discard(job_id)
         self.counts[state] = self.counts.get(state, 0) + 1
         if self.whole or state != "done":
             self.settled[job_id] = row
 
-    def rows(self) -> "dict[int, dict[str, object]]":
+    def rows(self) -> "dict[int, Row]":
         """The rows of the set in its order, pending ones as they are now; a big set's without those done."""
-        others = self._read(self._left())
-        found = {**self.settled, **others}
-        return {job_id: found[job_id] for job_id in self.ids if job_id in found}
+        return self._ordered({**self._read(self.left(), keep=True), **self.settled})
+
+    def settled_rows(self) -> "dict[int, Row]":
+        """The rows of what has settled, in the set's order; a big set's without those done."""
+        return self._ordered(self.settled)
+
+    def _ordered(self, rows: "dict[int, Row]") -> "dict[int, Row]":
+        return {job_id: rows[job_id] for job_id in self.ids if job_id in rows}
 
     def holders(self) -> "set[tuple[str, int | None]]":
         """(lane, owner or None) of the commands that are pending."""
         found: "set[tuple[str, int | None]]" = set()
-        for part in chunks(self._left()):
-            found.update(self.db.all(HOLDERS.format(holes(part)), part))  # type: ignore[arg-type]
+        for part in chunks(self.left()):
+            found.update(self.db.all(HOLDERS.format(holes(part)), part))
         return found

@@ -5,12 +5,16 @@ highest, and within one priority what is due is one range. A million delayed job
 priority. An idle look only reads; `claim` runs inside the caller's write transaction.
 """
 
+import os
+
 from . import events, jobs
 from .db import Db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+
+    from .db import Row
 
 _LANE = "state = 'queued' AND queue = :queue AND kind = :kind"
 
@@ -20,7 +24,7 @@ NEXT_PRIORITY = (
 )
 EARLIEST = f"SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = :priority ORDER BY next_run_at LIMIT 1"
 DUE = f"""
-SELECT id FROM jobs WHERE {_LANE} AND priority = :priority AND next_run_at <= :now
+{jobs.SELECT} WHERE {_LANE} AND priority = :priority AND next_run_at <= :now
 ORDER BY next_run_at, id LIMIT :n
 """
 RUNNING_IN_LANE = "SELECT coalesce(sum(n), 0) FROM counts WHERE queue = :queue AND state = 'running'"
@@ -45,10 +49,10 @@ def look(db: Db, queue: str, kind: str, now: float) -> "tuple[bool, float | None
     earliest: "float | None" = None
     found = db.one(TOP_PRIORITY, values)
     while found is not None:
-        values["priority"] = found[0]  # type: ignore[assignment]
+        values["priority"] = found[0]
         first = db.one(EARLIEST, values)
         if first is not None:
-            at = float(first[0])  # type: ignore[arg-type]
+            at = float(first[0])
             if at <= now:
                 return True, at
             earliest = at if earliest is None else min(earliest, at)
@@ -58,7 +62,7 @@ def look(db: Db, queue: str, kind: str, now: float) -> "tuple[bool, float | None
 
 def running_in_lane(db: Db, queue: str) -> int:
     found = db.one(RUNNING_IN_LANE, {"queue": queue})
-    return int(found[0])  # type: ignore[index, call-overload]
+    return int(found[0])  # type: ignore[index]
 
 
 def claim(
@@ -68,39 +72,37 @@ def claim(
     kind: str,
     most: int,
     slots: "int | None",
-    owner: "dict[str, object]",
+    owner: "Row",
     now: float,
     began: float,
-) -> "list[dict[str, object]]":
+) -> "list[Row]":
     """Take up to `most` due jobs for `owner` (columns of `workers`), within the lane's `slots`.
 
     Returns their rows, each with its attempt's `token`.
     """
     if slots is not None:
         most = min(most, slots - running_in_lane(db, queue))
-    taken: "list[dict[str, object]]" = []
-    values: "dict[str, object]" = {"queue": queue, "kind": kind, "now": now, "priority": None}
+    taken: "list[Row]" = []
+    values: "Row" = {"queue": queue, "kind": kind, "now": now, "priority": None}
     found = conn.execute(TOP_PRIORITY, values).fetchone() if most > 0 else None
     while found is not None and len(taken) < most:
         values["priority"], values["n"] = found[0], most - len(taken)
-        for (job_id,) in conn.execute(DUE, values).fetchall():
-            taken.append(_take(conn, db, job_id, owner, now, began))
+        for found_row in conn.execute(DUE, values).fetchall():
+            taken.append(_take(conn, dict(zip(jobs.COLUMNS, found_row)), owner, now, began))
         if len(taken) < most:
             found = conn.execute(NEXT_PRIORITY, values).fetchone()
     return taken
 
 
-def _take(
-    conn: "sqlite3.Connection", db: Db, job_id: int, owner: "dict[str, object]", now: float, began: float
-) -> "dict[str, object]":
-    conn.execute(CLAIM_IF_QUEUED, {"id": job_id, "owner": owner["instance"], "now": now})
-    row = jobs.get(db, job_id)
-    assert row is not None
-    row["token"] = _token()
+def _take(conn: "sqlite3.Connection", row: "Row", owner: "Row", now: float, began: float) -> "Row":
+    """Claim one due job; its row as it is after that."""
+    conn.execute(CLAIM_IF_QUEUED, {"id": row["id"], "owner": owner["instance"], "now": now})
+    row["attempt_no"] += 1
+    row["token"] = os.urandom(16).hex()
     conn.execute(
         BEGIN_ATTEMPT,
         {
-            "job_id": job_id,
+            "job_id": row["id"],
             "attempt_no": row["attempt_no"],
             "owner": owner["instance"],
             "label": owner["label"],
@@ -112,17 +114,11 @@ def _take(
             "now": now,
         },
     )
-    events.append(conn, job_id, now, "claimed", str(owner["label"]))
+    events.append(conn, row["id"], now, "claimed", str(owner["label"]))
     return row
 
 
-def _token() -> str:
-    import os
-
-    return os.urandom(16).hex()
-
-
-def record_children(db: Db, children: "list[dict[str, object]]") -> "list[dict[str, object]]":
+def record_children(db: Db, children: "list[Row]") -> "list[Row]":
     """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start}), in one
     transaction. Returns those whose attempt is not running any more. Raises LOCKED."""
     lost = []

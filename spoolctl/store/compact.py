@@ -29,4 +29,4 @@ def compact(db: Db) -> None:
 
 
 def _free(db: Db) -> int:
-    return int(db.one(FREE_PAGES)[0])  # type: ignore[index, arg-type]
+    return int(db.one(FREE_PAGES)[0])  # type: ignore[index]

@@ -7,6 +7,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
+    from .db import Row
+
 CANCEL_IF_QUEUED = """
 UPDATE jobs SET state = 'canceled', finished_at = :now WHERE id = :id AND state = 'queued'
 """
@@ -99,10 +101,10 @@ def stamp(conn: "sqlite3.Connection", job_id: int, attempt_no: int, now: float) 
 
 def requests_of(db: Db, owner: int) -> "list[tuple[int, int, str]]":
     """(job id, attempt number, request) of this owner's running jobs."""
-    return db.all(REQUESTS_OF, {"owner": owner})  # type: ignore[return-value]
+    return db.all(REQUESTS_OF, {"owner": owner})
 
 
-def watched(db: Db, job_id: int) -> "dict[str, object] | None":
+def watched(db: Db, job_id: int) -> "Row | None":
     """What a caller that waits for a request looks at."""
     found = db.one(WATCHED, {"id": job_id})
     names = ("state", "attempt_no", "request", "request_seen_at", "owner")

@@ -9,6 +9,12 @@ from ..contract.states import JOB_STATES
 from . import attempts, claim
 from .db import Db
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .db import Row
+
 ALL = "SELECT queue, kind, state, n FROM counts WHERE n > 0 ORDER BY queue, kind, state"
 _IN_PRIORITY = """
 SELECT count(*) FROM (
@@ -49,9 +55,9 @@ def by_lane(db: Db) -> "tuple[dict[str, dict[str, int]], dict[tuple[str, str], i
     lanes: "dict[str, dict[str, int]]" = {}
     queued: "dict[tuple[str, str], int]" = {}
     for lane, kind, state, n in db.all(ALL):
-        lanes.setdefault(str(lane), zeros())[str(state)] += n  # type: ignore[operator]
+        lanes.setdefault(str(lane), zeros())[str(state)] += n
         if state == "queued":
-            queued[str(lane), str(kind)] = n  # type: ignore[assignment]
+            queued[str(lane), str(kind)] = n
     return lanes, queued
 
 
@@ -72,36 +78,36 @@ def scheduled(db: Db, lane: str, kind: str, queued: int, now: float) -> int:
 
 def _walked(db: Db, statement: str, lane: str, kind: str, now: float, most: int) -> int:
     """The sum of a count over the lane's priorities, at most `most`."""
-    values: "dict[str, object]" = {"queue": lane, "kind": kind, "now": now}
+    values: "Row" = {"queue": lane, "kind": kind, "now": now}
     total = 0
     found = db.one(claim.TOP_PRIORITY, values)
     while found is not None and total < most:
         values["priority"], values["most"] = found[0], most - total
-        total += db.one(statement, values)[0]  # type: ignore[index, operator]
+        total += db.one(statement, values)[0]  # type: ignore[index]
         found = db.one(claim.NEXT_PRIORITY, values)
     return total
 
 
 def running_by_owner(db: Db) -> "dict[int, int]":
     """{worker instance: jobs it runs}; grows only with what runs at this moment."""
-    return dict(db.all(RUNNING_BY_OWNER))  # type: ignore[arg-type]
+    return dict(db.all(RUNNING_BY_OWNER))
 
 
-def running(db: Db, limit: int) -> "list[tuple[dict[str, object], dict[str, object]]]":
+def running(db: Db, limit: int) -> "list[tuple[Row, Row]]":
     """(what `status` shows of a job, row of the running attempt) of the oldest running jobs."""
     return _pairs(db, db.all(RUNNING, {"limit": limit}))
 
 
-def recently_dead(db: Db, limit: int) -> "list[tuple[dict[str, object], dict[str, object]]]":
+def recently_dead(db: Db, limit: int) -> "list[tuple[Row, Row]]":
     """(what `status` shows of a job, row of its last attempt) of the jobs that died last."""
     return _pairs(db, db.all(DEAD, {"limit": limit}))
 
 
-def _pairs(db: Db, found: "list[tuple[object, ...]]") -> "list[tuple[dict[str, object], dict[str, object]]]":
+def _pairs(db: Db, found: "list[tuple[Any, ...]]") -> "list[tuple[Row, Row]]":
     pairs = []
     for values in found:
         job = dict(zip(_NAMES, values, strict=True))
-        attempt = attempts.get(db, job["id"], job["attempt_no"])  # type: ignore[arg-type]
+        attempt = attempts.get(db, job["id"], job["attempt_no"])
         if attempt is not None:
             pairs.append((job, attempt))
     return pairs

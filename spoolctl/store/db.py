@@ -1,4 +1,4 @@
-"""One connection to the queue's file: opening it, and the only BEGIN.
+"""One connection to the queue's file: what may be opened, and the only BEGIN.
 
 A write enters the gate, then BEGIN IMMEDIATE. The promise of durability is chosen per transaction
 (`full`), and the pragma is switched before BEGIN.
@@ -16,6 +16,12 @@ from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
 from .gate import PATIENCE, Gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]  # a table's row by column, or an answer's object by key
 
 ADD_TRIGGER = 16 * 1024 * 1024  # bytes of WAL above which `add` makes a checkpoint
 
@@ -81,11 +87,11 @@ class Db:
         except OSError:
             return 0
 
-    def one(self, sql: str, values: object = ()) -> "tuple[object, ...] | None":
-        return self.conn.execute(sql, values).fetchone()  # type: ignore[arg-type, no-any-return]
+    def one(self, sql: str, values: "Row | list[Any] | tuple[()]" = ()) -> "tuple[Any, ...] | None":
+        return self.conn.execute(sql, values).fetchone()
 
-    def all(self, sql: str, values: object = ()) -> "list[tuple[object, ...]]":
-        return self.conn.execute(sql, values).fetchall()  # type: ignore[arg-type]
+    def all(self, sql: str, values: "Row | list[Any] | tuple[()]" = ()) -> "list[tuple[Any, ...]]":
+        return self.conn.execute(sql, values).fetchall()
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -211,3 +217,59 @@ def stand_in(spool: Spool) -> Db:
     conn = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     ddl.create(conn.execute, CONTRACT_VERSION)
     return Db(conn, spool, None)
+
+
+def inspect(spool: Spool) -> "os.stat_result | None":
+    """The stat of the database file, None when it is missing. Raises DB_INVALID (no file, hard links)."""
+    try:
+        info = os.stat(raw(spool.db))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpoolctlError(
+            "DB_INVALID", f"{spool.db}: {error.strerror}", "name another database with --db PATH"
+        ) from None
+    if (info.st_mode & 0o170000) != 0o100000:
+        raise SpoolctlError("DB_INVALID", f"{spool.db} is not a file", "name another database with --db PATH")
+    _check_links(spool.db, info)
+    return info
+
+
+def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
+    """(the connection, its schema version; 0 for a database that is still empty).
+
+    Raises DB_INVALID for a foreign or newer one, sqlite3.Error.
+    """
+    conn = connect(spool)
+    try:
+        version = conn.execute("PRAGMA user_version").fetchone()[0]
+        application = conn.execute("PRAGMA application_id").fetchone()[0]
+        if application != ddl.APPLICATION_ID:
+            # SQLite itself takes a file of one byte for an empty database.
+            foreign = version or info.st_size == 1
+            if foreign or conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise SpoolctlError(
+                    "DB_INVALID",
+                    f"{spool.db} is not a spoolctl database",
+                    "name another database with --db PATH",
+                )
+        elif version > ddl.VERSION:
+            raise SpoolctlError(
+                "DB_INVALID",
+                f"{spool.db} has schema {version}, newer than {ddl.VERSION}",
+                "upgrade spoolctl",
+            )
+    except BaseException:
+        conn.close()
+        raise
+    return Db(conn, spool, (info.st_dev, info.st_ino)), version
+
+
+def _check_links(path: str, info: os.stat_result) -> None:
+    """Refuse a second name for the file: each name has a WAL of its own. Raises DB_INVALID."""
+    if info.st_nlink > 1:
+        raise SpoolctlError(
+            "DB_INVALID",
+            f"{path} has {info.st_nlink} hard links",
+            "keep one name for the database; to share it, mount the directory",
+        )

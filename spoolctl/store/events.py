@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
+    from .db import Row
+
 APPEND = """
 INSERT INTO job_events (job_id, at, event, worker_id, detail)
 VALUES (:job_id, :at, :event, :worker_id, :detail)
@@ -37,7 +39,7 @@ PAGE_SINCE = f"{SELECT} WHERE id > :since ORDER BY id LIMIT :most"
 PAGE_OF_JOB_SINCE = f"{SELECT} WHERE job_id = :job AND id > :since ORDER BY id LIMIT :most"
 
 
-def page(db: Db, since: int, most: int, job_id: "int | None" = None) -> "list[dict[str, object]]":
+def page(db: Db, since: int, most: int, job_id: "int | None" = None) -> "list[Row]":
     """At most `most` events after the id `since`, oldest first; of one job where it is given."""
     sql = PAGE_SINCE if job_id is None else PAGE_OF_JOB_SINCE
     return [
@@ -53,7 +55,7 @@ FIRST_KEPT_OF_JOB = "SELECT min(id) FROM job_events WHERE job_id = :job"
 def first_id(db: Db, job_id: "int | None" = None) -> "int | None":
     """The oldest event kept, None when there is none."""
     found = db.one(FIRST_KEPT if job_id is None else FIRST_KEPT_OF_JOB, {"job": job_id})
-    return int(found[0]) if found and found[0] is not None else None  # type: ignore[call-overload]
+    return int(found[0]) if found and found[0] is not None else None
 
 
 LAST = "SELECT coalesce(max(id), 0) FROM job_events"
@@ -62,4 +64,4 @@ LAST = "SELECT coalesce(max(id), 0) FROM job_events"
 def last_id(db: Db) -> int:
     """The newest event, 0 when there is none: the present end of the ledger."""
     found = db.one(LAST)
-    return int(found[0]) if found else 0  # type: ignore[call-overload]
+    return int(found[0]) if found else 0

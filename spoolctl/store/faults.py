@@ -30,6 +30,7 @@ REMEDIES = {
     "INTERNAL": "try again; if it stays, check the device",
 }
 
+_MISSING = ("no such table", "no such column")  # of a schema that is not ours any more
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _READONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -43,7 +44,10 @@ def primary(error: Exception) -> "int | None":
     for number, (_, fixed) in TABLE.items():
         if message.startswith(fixed):
             return number
-    return None
+    # The one corruption with a message of its own; and what has the general code 1.
+    if message.startswith("malformed database schema"):
+        return 11
+    return 1 if message.startswith(_MISSING) else None
 
 
 def is_busy(error: Exception) -> bool:
@@ -58,7 +62,7 @@ def translated(error: Exception, path: str) -> SpoolctlError:
         code = _cannot_open(path)
     if number == 10 and _device_full(path):
         code = "DISK_FULL"
-    if number == 1 and str(error).startswith("no such table"):
+    if number == 1 and str(error).startswith(_MISSING):
         code = "DB_INVALID"
     where = f"{path}: " if path else ""
     return SpoolctlError(code, f"{where}{error}", REMEDIES[code])

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .db import Row
+
 PROBE = 10_000  # rows of a key or tag that are counted to compare indexes
 MANY = 100_000  # what a key or tag with more than that is taken for
 
@@ -108,7 +110,7 @@ class _Search:
         self.wanted = wanted
         self.limit = limit
         self.newest_first = newest_first
-        self.values: "dict[str, object]" = {"limit": -1 if limit is None else limit}
+        self.values: "Row" = {"limit": -1 if limit is None else limit}
         self.conditions: "dict[str, str]" = {}
         for name, text in CONDITIONS.items():
             value = getattr(wanted, name)
@@ -174,7 +176,7 @@ class _Search:
         return min(names, key=self._size)
 
     def _size(self, name: str) -> int:
-        values: "dict[str, object]" = {"most": PROBE, "key": self.wanted.key}
+        values: "Row" = {"most": PROBE, "key": self.wanted.key}
         if name == "lanes":
             return sum(n for _, _, n in self._lanes())
         statement = PROBE_KEY

@@ -12,6 +12,9 @@ from .db import Db
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from typing import Any
+
+    from .db import Row
 
 # What `add` decides; everything else has a default or is written by claim and settle.
 ADDED = (
@@ -19,6 +22,21 @@ ADDED = (
     "max_retries", "max_crashes", "backoff_base", "backoff_factor", "backoff_max", "backoff_jitter",
     "max_output", "keep_children", "key", "note", "asked", "created_at",
 )  # fmt: skip
+
+# What two jobs of one key are compared in: contract name -> columns. Values of env never show.
+EXECUTION = {
+    "argv": ("argv",),
+    "payload": ("payload",),
+    "cwd": ("cwd",),
+    "env": ("env",),
+    "timeout": ("timeout",),
+    "max_retries": ("max_retries",),
+    "max_crashes": ("max_crashes",),
+    "backoff": ("backoff_base", "backoff_factor", "backoff_max", "backoff_jitter"),
+    "priority": ("priority",),
+    "max_output": ("max_output",),
+    "keep_children": ("keep_children",),
+}
 
 INSERT_QUEUED = (
     f"INSERT INTO jobs (state, {', '.join(ADDED)}) VALUES ('queued', {', '.join(':' + c for c in ADDED)})"
@@ -39,8 +57,6 @@ KEPT_BY_KEY = f"{SELECT} WHERE key = :key AND queue = :queue ORDER BY id DESC LI
 NEWEST_ID_BY_KEY = "SELECT max(id) FROM jobs WHERE key = :key"
 NEWEST_ID_BY_KEY_IN_LANE = "SELECT max(id) FROM jobs WHERE key = :key AND queue = :queue"
 TAGS_OF = "SELECT key, value FROM job_tags WHERE job_id = :id ORDER BY key"
-
-Row = "dict[str, object]"
 
 
 def stored(path: "str | None") -> "str | bytes | None":
@@ -85,30 +101,30 @@ def variables(env: object) -> "dict[str, str]":
     return {k: v for k, v in value.items() if isinstance(v, str)}
 
 
-def insert(conn: "sqlite3.Connection", row: "dict[str, object]", tags: "dict[str, str]") -> int:
+def insert(conn: "sqlite3.Connection", row: "Row", tags: "dict[str, str]") -> int:
     """Add a queued job with its tags and event. `row` has the columns ADDED. Returns its id."""
     cursor = conn.execute(INSERT_QUEUED, row)
     job_id = int(cursor.lastrowid or 0)
     for key, value in tags.items():
         conn.execute(INSERT_TAG, {"job_id": job_id, "key": key, "value": value})
-    events.append(conn, job_id, row["created_at"], "added")  # type: ignore[arg-type]
+    events.append(conn, job_id, row["created_at"], "added")
     return job_id
 
 
-def _row(values: "tuple[object, ...] | None") -> "dict[str, object] | None":
+def _row(values: "tuple[Any, ...] | None") -> "Row | None":
     return dict(zip(COLUMNS, values)) if values is not None else None
 
 
-def get(db: Db, job_id: int) -> "dict[str, object] | None":
+def get(db: Db, job_id: int) -> "Row | None":
     """The whole row of a job."""
     return _row(db.one(BY_ID, {"id": job_id}))
 
 
-def active_by_key(db: Db, queue: str, key: str) -> "dict[str, object] | None":
+def active_by_key(db: Db, queue: str, key: str) -> "Row | None":
     return _row(db.one(ACTIVE_BY_KEY, {"queue": queue, "key": key}))
 
 
-def kept_by_key(db: Db, queue: str, key: str) -> "dict[str, object] | None":
+def kept_by_key(db: Db, queue: str, key: str) -> "Row | None":
     """The newest job with the key in the lane, whatever its state."""
     return _row(db.one(KEPT_BY_KEY, {"queue": queue, "key": key}))
 
@@ -117,20 +133,20 @@ def newest_id_by_key(db: Db, key: str, queue: "str | None" = None) -> "int | Non
     found = db.one(
         NEWEST_ID_BY_KEY if queue is None else NEWEST_ID_BY_KEY_IN_LANE, {"key": key, "queue": queue}
     )
-    return int(found[0]) if found and found[0] is not None else None  # type: ignore[call-overload]
+    return int(found[0]) if found and found[0] is not None else None
 
 
 def tags_of(db: Db, job_id: int) -> "dict[str, str]":
     return {str(key): str(value) for key, value in db.all(TAGS_OF, {"id": job_id})}
 
 
-def backoff(row: "dict[str, object]") -> "dict[str, object]":
+def backoff(row: "Row") -> "Row":
     return {name: row[f"backoff_{name}"] for name in ("base", "factor", "max", "jitter")}
 
 
-def to_job(row: "dict[str, object]", tags: "dict[str, str]") -> "dict[str, object]":
+def to_job(row: "Row", tags: "dict[str, str]") -> "Row":
     """The job of `list` and `show` (SPEC 3) from a whole row."""
-    job: "dict[str, object]" = {"id": row["id"], "argv": None}
+    job: "Row" = {"id": row["id"], "argv": None}
     if row["kind"] == "command":
         job["argv"] = words(row["argv"]) or [str(row["argv"])]
     else:
@@ -152,7 +168,7 @@ def to_job(row: "dict[str, object]", tags: "dict[str, str]") -> "dict[str, objec
     return job
 
 
-def command_text(row: "dict[str, object]") -> str:
+def command_text(row: "Row") -> str:
     """The job's command in one line: words joined by a blank, controls escaped, cut (SPEC 3, status)."""
     from ..terminal import cut, escaped
 

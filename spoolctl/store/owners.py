@@ -4,7 +4,9 @@ from .db import Db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from typing import Any
+
+    from .db import Row
 
 OTHER_OWNERS = """
 SELECT DISTINCT owner FROM jobs WHERE state = 'running' AND owner NOT IN (0, :me) ORDER BY owner
@@ -30,32 +32,32 @@ NAMES = (
 )  # fmt: skip
 
 
-def _rows(found: "list[tuple[object, ...]]") -> "list[dict[str, object]]":
+def _rows(found: "list[tuple[Any, ...]]") -> "list[Row]":
     return [dict(zip(NAMES, values)) for values in found]
 
 
 def others(db: Db, me: int) -> "list[int]":
     """The instances, other than `me`, that own a running job; consumers of leases are none."""
-    return [int(owner) for (owner,) in db.all(OTHER_OWNERS, {"me": me})]  # type: ignore[call-overload]
+    return [int(owner) for (owner,) in db.all(OTHER_OWNERS, {"me": me})]
 
 
-def running_of(db: Db, owner: int) -> "list[dict[str, object]]":
+def running_of(db: Db, owner: int) -> "list[Row]":
     """An owner's running jobs, each with its attempt's identity (NAMES)."""
     return _rows(db.all(RUNNING_OF, {"owner": owner}))
 
 
-def running_job(db: Db, job_id: int) -> "dict[str, object] | None":
+def running_job(db: Db, job_id: int) -> "Row | None":
     rows = _rows(db.all(RUNNING_JOB, {"id": job_id}))
     return rows[0] if rows else None
 
 
-def running_in_lane(db: Db, queue: str, kind: str) -> "list[dict[str, object]]":
+def running_in_lane(db: Db, queue: str, kind: str) -> "list[Row]":
     return _rows(db.all(RUNNING_IN_LANE, {"queue": queue, "kind": kind}))
 
 
 def held_by(db: Db, owner: int) -> "dict[int, int]":
     """{job id: attempt number} of an owner's running jobs."""
-    return dict(db.all(HELD_BY, {"owner": owner}))  # type: ignore[arg-type]
+    return dict(db.all(HELD_BY, {"owner": owner}))
 
 
 def in_backoff(db: Db, queue: str, kind: str) -> bool:

@@ -11,16 +11,6 @@ from ..paths import Spool, raw
 REMOTE = ("9p", "virtiofs", "drvfs", "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "fuse.sshfs")
 
 
-def check_links(path: str, info: os.stat_result) -> None:
-    """Refuse a second name for the file: each name has a WAL of its own. Raises DB_INVALID."""
-    if info.st_nlink > 1:
-        raise SpoolctlError(
-            "DB_INVALID",
-            f"{path} has {info.st_nlink} hard links",
-            "keep one name for the database; to share it, mount the directory",
-        )
-
-
 def mounts() -> "list[tuple[int, str, str]]":
     """(device, mount point, type) of each mount, in mount order; empty where the system has no table."""
     try:
@@ -47,18 +37,12 @@ def mounts() -> "list[tuple[int, str, str]]":
 def filesystem(path: str, table: "list[tuple[int, str, str]] | None" = None) -> "str | None":
     """The type of the file system that holds `path`, None where it cannot be told."""
     table = mounts() if table is None else table
-    while True:
-        try:
-            device = os.stat(raw(path)).st_dev
-            break
-        except OSError:
-            if os.path.dirname(path) == path:
-                return None
-            path = os.path.dirname(path)
-    for dev, _, kind in reversed(table):
-        if dev == device:
-            return kind
-    return None
+    try:
+        device = os.stat(raw(path)).st_dev
+    except OSError:
+        above = os.path.dirname(path)
+        return None if above == path else filesystem(above, table)
+    return next((kind for dev, _, kind in reversed(table) if dev == device), None)
 
 
 def check_filesystem(spool: Spool, file_mount: bool = False) -> None:
@@ -129,21 +113,17 @@ def make_folder(path: str) -> None:
     while path and not os.path.isdir(raw(path)):
         missing.append(path)
         path = os.path.dirname(path)
-    try:
-        for folder in reversed(missing):
-            try:
-                os.mkdir(raw(folder), 0o700)
-            except FileExistsError:
-                if not os.path.isdir(raw(folder)):
-                    raise
-            else:
-                if os.path.basename(folder) == ".spoolctl":
-                    _ignore(folder)
-    except OSError as error:
-        known = of_os(error, folder)
-        raise known or SpoolctlError(
-            "DB_INVALID", f"cannot make {folder}: {error.strerror}", "name another place with --db PATH"
-        ) from None
+    for folder in reversed(missing):
+        try:
+            os.mkdir(raw(folder), 0o700)
+            if os.path.basename(folder) == ".spoolctl":
+                _ignore(folder)
+        except OSError as error:
+            if isinstance(error, FileExistsError) and os.path.isdir(raw(folder)):
+                continue  # another process was faster
+            raise of_os(error, folder) or SpoolctlError(
+                "DB_INVALID", f"cannot make {folder}: {error.strerror}", "name another place with --db PATH"
+            ) from None
 
 
 def _ignore(folder: str) -> None:

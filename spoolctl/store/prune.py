@@ -78,8 +78,8 @@ def survey(db: Db, wanted: "Filter | None") -> Tally:
     for ids in _batches(db, wanted):
         tally.matched += len(ids)
         for job_id in ids:
-            tally.events += db.one(COUNT_EVENTS, {"id": job_id})[0]  # type: ignore[index, operator]
-            tally.attempts += db.one(COUNT_ATTEMPTS, {"id": job_id})[0]  # type: ignore[index, operator]
+            tally.events += db.one(COUNT_EVENTS, {"id": job_id})[0]  # type: ignore[index]
+            tally.attempts += db.one(COUNT_ATTEMPTS, {"id": job_id})[0]  # type: ignore[index]
             tally.freed += _measured(_folder(db, job_id))
     tally.jobs = tally.matched
     return tally
@@ -109,7 +109,7 @@ def delete(db: Db, wanted: "Filter | None") -> Tally:
 def _marked(db: Db) -> "Iterator[list[int]]":
     after = 0
     while True:
-        ids: "list[int]" = [row[0] for row in db.all(MARKED, {"after": after, "most": BATCH})]  # type: ignore[misc]
+        ids: "list[int]" = [row[0] for row in db.all(MARKED, {"after": after, "most": BATCH})]
         if not ids:
             return
         yield ids

@@ -14,6 +14,9 @@ from . import events
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from typing import Any
+
+    from .db import Row
 
 END_ATTEMPT_IF_RUNNING = """
 UPDATE attempts SET state = :state, finished_at = :now, exit_code = :exit_code, signal = :signal,
@@ -106,8 +109,8 @@ def settle(conn: "sqlite3.Connection", outcome: Outcome, now: float) -> "str | N
 
 
 def _decided(
-    budget: "tuple[object, ...]", outcome: Outcome, now: float
-) -> "tuple[dict[str, object], list[tuple[str, str | None]]]":
+    budget: "tuple[Any, ...]", outcome: Outcome, now: float
+) -> "tuple[Row, list[tuple[str, str | None]]]":
     """(what changes in the job's row, events to tell): requests first, then the budget."""
     attempts, crashes, max_retries, max_crashes, base, factor, most, jitter, request, asked = budget
     attempts += outcome.cost != FREE

@@ -5,6 +5,9 @@ from .db import Db
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from typing import Any
+
+    from .db import Row
 
 COLUMNS = (
     "instance", "label", "pid", "pid_start", "boot_id", "pid_ns", "host", "lock_dev", "lock_ino", "lane",
@@ -25,24 +28,24 @@ AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'running' AND owner = :instance
 """
 
 
-def _rows(found: "list[tuple[object, ...]]") -> "list[dict[str, object]]":
+def _rows(found: "list[tuple[Any, ...]]") -> "list[Row]":
     return [dict(zip(COLUMNS, values)) for values in found]
 
 
-def all_rows(db: Db) -> "list[dict[str, object]]":
+def all_rows(db: Db) -> "list[Row]":
     return _rows(db.all(ALL))
 
 
-def in_lane(db: Db, lane: str, kind: str) -> "list[dict[str, object]]":
+def in_lane(db: Db, lane: str, kind: str) -> "list[Row]":
     return _rows(db.all(IN_LANE, {"lane": lane, "kind": kind}))
 
 
-def get(db: Db, instance: int) -> "dict[str, object] | None":
+def get(db: Db, instance: int) -> "Row | None":
     rows = _rows(db.all(BY_INSTANCE, {"instance": instance}))
     return rows[0] if rows else None
 
 
-def register(conn: "sqlite3.Connection", row: "dict[str, object]") -> int:
+def register(conn: "sqlite3.Connection", row: "Row") -> int:
     """Add a worker inside the caller's transaction. `row` has all columns but instance. Returns it."""
     return int(conn.execute(REGISTER, row).lastrowid or 0)
 

@@ -3,7 +3,7 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
 
 
 def open_queue(ctx: "Context") -> "Db":
@@ -14,21 +14,19 @@ def open_queue(ctx: "Context") -> "Db":
     return ctx.writer(create=True)
 
 
-def metadata_differences(
-    db: "Db", existing: "dict[str, object]", row: "dict[str, object]", tags: "dict[str, str]"
-) -> "dict[str, object]":
+def metadata_differences(db: "Db", existing: "Row", row: "Row", tags: "dict[str, str]") -> "Row":
     """{field: {existing, submitted}} of tags, note and the schedule as it was asked for."""
     from ..store import jobs
 
     pairs = {
-        "tags": (jobs.tags_of(db, existing["id"]), tags),  # type: ignore[arg-type]
+        "tags": (jobs.tags_of(db, existing["id"]), tags),
         "note": (existing["note"], row["note"]),
         "schedule": (existing["asked"], row["asked"]),
     }
     return {name: {"existing": old, "submitted": new} for name, (old, new) in pairs.items() if old != new}
 
 
-def metadata_warning(job_id: object, differences: "dict[str, object]") -> "list[tuple[str, str]]":
+def metadata_warning(job_id: object, differences: "Row") -> "list[tuple[str, str]]":
     if not differences:
         return []
     message = f"job {job_id} is kept as it is; it differs in {', '.join(differences)}"

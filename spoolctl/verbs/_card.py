@@ -5,32 +5,33 @@ from ._words import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..store.db import Row
     from ..terminal import View
 
-Job = "dict[str, object]"
+Job = "Row"
 
 
-def card(data: "dict[str, object]", view: "View") -> str:
-    job: "dict[str, object]" = data["job"]  # type: ignore[assignment]
+def card(data: "Row", view: "View") -> str:
+    job: "Row" = data["job"]
     parts = [_facts(job, view)]
-    attempts: "list[dict[str, object]]" = data["attempts"]  # type: ignore[assignment]
+    attempts: "list[Row]" = data["attempts"]
     if attempts:
         rows = [_attempt(attempt, view) for attempt in attempts]
         parts.append(table(["TRY", "STATE", "STARTED", "TOOK", "WORKER", "END"], rows, view, state=1))
-    events: "list[dict[str, object]]" = data["events"]  # type: ignore[assignment]
+    events: "list[Row]" = data["events"]
     if events:
-        rows = [[ago(e["at"], view), str(e["event"]), _end_of(e)] for e in events]  # type: ignore[arg-type]
+        rows = [[ago(e["at"], view), str(e["event"]), _end_of(e)] for e in events]
         parts.append(table(["WHEN", "EVENT", "DETAIL"], rows, view))
     return "\n".join(parts)
 
 
-def _end_of(event: "dict[str, object]") -> str:
+def _end_of(event: "Row") -> str:
     words = [f"by {event['worker_id']}" if event["worker_id"] else "", str(event["detail"] or "")]
     return escaped(": ".join(word for word in words if word))
 
 
-def _attempt(attempt: "dict[str, object]", view: "View") -> "list[str]":
-    began: float = attempt["started_at"]  # type: ignore[assignment]
+def _attempt(attempt: "Row", view: "View") -> "list[str]":
+    began: float = attempt["started_at"]
     until = attempt["finished_at"] if attempt["finished_at"] is not None else view.now
     end = attempt["error"]
     if end is None and attempt["exit_code"] is not None:
@@ -39,13 +40,13 @@ def _attempt(attempt: "dict[str, object]", view: "View") -> "list[str]":
         str(attempt["attempt_no"]),
         str(attempt["state"]),
         ago(began, view),
-        seconds(max(0.0, until - began)),  # type: ignore[operator]
+        seconds(max(0.0, until - began)),
         escaped(str(attempt["worker_id"])),
         escaped(str(end or "-")),
     ]
 
 
-def _facts(job: "dict[str, object]", view: "View") -> str:
+def _facts(job: "Row", view: "View") -> str:
     lines = [f"job {job['id']}  {paint(str(job['state']), view)}  {command(job)}"]
 
     def fact(name: str, value: object) -> None:
@@ -58,25 +59,25 @@ def _facts(job: "dict[str, object]", view: "View") -> str:
     fact("tags", _pairs(job["tags"]))
     fact("note", job["note"])
     fact("env", _pairs(job["env"]))
-    fact("captured", ", ".join(job["captured_env"]))  # type: ignore[arg-type]
-    fact("added", ago(job["created_at"], view))  # type: ignore[arg-type]
-    due: float = job["next_run_at"]  # type: ignore[assignment]
+    fact("captured", ", ".join(job["captured_env"]))
+    fact("added", ago(job["created_at"], view))
+    due: float = job["next_run_at"]
     if job["state"] == "queued" and due > view.now:
         fact("due", ago(due, view))
-    fact("started", ago(job["started_at"], view))  # type: ignore[arg-type]
-    fact("ended", ago(job["finished_at"], view))  # type: ignore[arg-type]
+    fact("started", ago(job["started_at"], view))
+    fact("ended", ago(job["finished_at"], view))
     fact("budget", _budget(job))
     fact("limits", _limits(job))
     if job["locked_by"] is not None:
         beat = job["heartbeat_at"]
-        seen = f", seen {ago(beat, view)}" if beat is not None else ""  # type: ignore[arg-type]
+        seen = f", seen {ago(beat, view)}" if beat is not None else ""
         fact("held by", f"{job['locked_by']} (pid {job['locked_pid']}){seen}")
     if job["cancel_requested_at"] is not None:
-        fact("cancel", f"asked for {ago(job['cancel_requested_at'], view)}")  # type: ignore[arg-type]
-    ending: "dict[str, object] | None" = job["ending"]  # type: ignore[assignment]
+        fact("cancel", f"asked for {ago(job['cancel_requested_at'], view)}")
+    ending: "Row | None" = job["ending"]
     if ending is not None:
-        pids = " ".join(map(str, ending["pids"]))  # type: ignore[call-overload]
-        fact("cannot end", f"pids {pids}, since {ago(ending['since'], view)}: {ending['why']}")  # type: ignore[arg-type]
+        pids = " ".join(map(str, ending["pids"]))
+        fact("cannot end", f"pids {pids}, since {ago(ending['since'], view)}: {ending['why']}")
     fact("last error", job["last_error"])
     return "\n".join(lines) + "\n"
 
@@ -85,18 +86,19 @@ def _pairs(values: object) -> str:
     return " ".join(f"{key}={value}" for key, value in values.items())  # type: ignore[attr-defined]
 
 
-def _budget(job: "dict[str, object]") -> str:
+def _budget(job: "Row") -> str:
     crashes = "any number" if job["max_crashes"] is None else job["max_crashes"]
-    failed = int(job["attempts"]) - int(job["crashes"])  # type: ignore[call-overload]
-    backoff: "dict[str, object]" = job["backoff"]  # type: ignore[assignment]
+    failed = int(job["attempts"]) - int(job["crashes"])
+    backoff: "Row" = job["backoff"]
     wait = f"{backoff['base']}s x{backoff['factor']} up to {backoff['max']}s"
-    return f"{failed} of {job['max_retries']} retries, {job['crashes']} of {crashes} crashes, backoff {wait}"
+    tries = int(job["max_retries"]) + 1
+    return f"{failed} of {tries} tries spent, {job['crashes']} of {crashes} crashes, backoff {wait}"
 
 
-def _limits(job: "dict[str, object]") -> str:
+def _limits(job: "Row") -> str:
     words = []
     if job["timeout_seconds"] is not None:
-        words.append(f"timeout {seconds(job['timeout_seconds'])}")  # type: ignore[arg-type]
+        words.append(f"timeout {seconds(job['timeout_seconds'])}")
     if job["max_output_bytes"] is not None:
         words.append(f"output {job['max_output_bytes']} bytes")
     if job["keep_children"]:

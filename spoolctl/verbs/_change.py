@@ -5,7 +5,7 @@ from ..errors import SpoolctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..work.pursuit import Pursuit
 
 AT_ONCE = 500  # jobs changed in one write transaction
@@ -16,10 +16,10 @@ def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple
     from ..store import select
 
     refs, queue, tags = args.id, args.queue, args.tag
-    select.refuse_mixture(refs, queue, tags)  # type: ignore[arg-type]
+    select.refuse_mixture(refs, queue, tags)
     if refs:
-        return select.named(db, refs, queue), False  # type: ignore[arg-type]
-    return select.selected(db, queue, tags, states), True  # type: ignore[arg-type]
+        return select.named(db, refs, queue), False
+    return select.selected(db, queue, tags, states), True
 
 
 def start_pursuits(
@@ -62,7 +62,7 @@ def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":
     if one.outcome not in remedies:
         return None
     message, remedy = remedies[str(one.outcome)]
-    detail: "dict[str, object]" = {"job_id": one.job_id, "state": "running"}
+    detail: "Row" = {"job_id": one.job_id, "state": "running"}
     if one.outcome != pursuit.REFUSED:
         detail["why"] = one.outcome
     return SpoolctlError("CONFLICT", f"cannot {verb} job {one.job_id}: {message}", remedy, detail)
@@ -75,7 +75,7 @@ def state_of(db: "Db", job_id: int) -> str:
     return str(seen["state"]) if seen else "pruned"
 
 
-def none_changed(skipped: "list[dict[str, object]]") -> SpoolctlError:
+def none_changed(skipped: "list[Row]") -> SpoolctlError:
     """Jobs were named, and none of them could be changed."""
     return SpoolctlError(
         "CONFLICT",

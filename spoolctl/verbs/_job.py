@@ -5,28 +5,14 @@ import os
 from .. import jsontext, paths
 from ..contract import limits
 from ..contract.addflags import FLAGS
-from ..contract.types import BadValue, is_utf8
+from ..contract.types import is_utf8
 from ..errors import SpoolctlError, invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..config import Config
     from ..context import Context
-
-# Fields compared between two jobs of one key: contract name -> columns. Values of env never show.
-PAYLOAD = {
-    "argv": ("argv",),
-    "payload": ("payload",),
-    "cwd": ("cwd",),
-    "env": ("env",),
-    "timeout": ("timeout",),
-    "max_retries": ("max_retries",),
-    "max_crashes": ("max_crashes",),
-    "backoff": ("backoff_base", "backoff_factor", "backoff_max", "backoff_jitter"),
-    "priority": ("priority",),
-    "max_output": ("max_output",),
-    "keep_children": ("keep_children",),
-}
+    from ..store.db import Row
 
 
 class Submission:
@@ -34,15 +20,15 @@ class Submission:
 
     __slots__ = ("row", "scope", "tags")
 
-    def __init__(self, row: "dict[str, object]", tags: "dict[str, str]", scope: str) -> None:
+    def __init__(self, row: "Row", tags: "dict[str, str]", scope: str) -> None:
         self.row = row
         self.tags = tags
         self.scope = scope
 
 
-def defaults(config: "Config") -> "dict[str, object]":
+def defaults(config: "Config") -> "Row":
     """Every flag's default by dest, the config's where it has one."""
-    found: "dict[str, object]" = {}
+    found: "Row" = {}
     for flag in FLAGS:
         if flag.repeat:
             found[flag.dest] = []
@@ -60,7 +46,7 @@ def captured(ctx: "Context") -> "str | None":
 
 
 def submission(
-    values: "dict[str, object]",
+    values: "Row",
     argv: "list[str]",
     ctx: "Context",
     now: float,
@@ -69,13 +55,13 @@ def submission(
     """The row for parsed flag values. Raises INVALID_INPUT."""
     if not argv[0]:
         raise invalid("the command's first word is empty", "name a program to run", flag="ARGV", value="")
-    env = environment(values["env"], ctx)  # type: ignore[arg-type]
+    env = environment(values["env"], ctx)
     after, at = values["after"], values["at"]
     due, asked = now, None
     if after is not None:
-        due, asked = round(now + after, 3), f"after {after}"  # type: ignore[operator]
+        due, asked = round(now + after, 3), f"after {after}"
     elif at is not None:
-        due, asked = max(now, at), f"at {at}"  # type: ignore[type-var, assignment]
+        due, asked = max(now, at), f"at {at}"
     row = {
         "kind": "command",
         "queue": values["queue"],
@@ -83,7 +69,7 @@ def submission(
         "next_run_at": due,
         "argv": jsontext.compact(argv),
         "payload": None,
-        "cwd": directory(values["cwd"], ctx),  # type: ignore[arg-type]
+        "cwd": directory(values["cwd"], ctx),
         "env": jsontext.compact(env) if env else None,
         "captured_env": captured_env,
         "timeout": values["timeout"],
@@ -100,7 +86,7 @@ def submission(
         "asked": asked,
         "created_at": now,
     }
-    return Submission(row, labels(values["tag"]), str(values["key_scope"]))  # type: ignore[arg-type]
+    return Submission(row, labels(values["tag"]), str(values["key_scope"]))
 
 
 def directory(given: "str | None", ctx: "Context") -> "str | bytes":
@@ -149,94 +135,15 @@ def labels(pairs: "list[tuple[str, str]]") -> "dict[str, str]":
     return found
 
 
-_LINE_NAMES = {flag.dest: flag for flag in FLAGS}
-_SPELLINGS = {"tags": "tag"}
-
-
-def line_values(text: str, base: "dict[str, object]") -> "tuple[dict[str, object], list[str]]":
-    """(flag values, argv) of one `--from` line: a JSON object, or a shell command.
-
-    Raises ValueError or BadValue with the problem; the caller knows the line's number.
-    """
-    if not text.startswith("{"):
-        return base, ["sh", "-c", text]
-    item = jsontext.loads(text)
-    assert isinstance(item, dict)
-    values = dict(base)
-    argv: "list[str] | None" = None
-    for name, value in item.items():
-        if name in ("argv", "command"):
-            if argv is not None:
-                raise ValueError("argv and command exclude each other")
-            argv = _line_command(name, value)
-            continue
-        dest = _SPELLINGS.get(name, name)
-        flag = _LINE_NAMES.get(dest)
-        if flag is None:
-            raise ValueError(f"unknown key {name!r}")
-        try:
-            if flag.type is None:
-                if not isinstance(value, bool):
-                    raise BadValue("must be true or false")
-                values[dest] = value
-            elif flag.repeat:
-                values[dest] = [*base[dest], *_line_pairs(flag.type, value)]  # type: ignore[misc]
-            elif value is None and not flag.type.none:
-                values[dest] = None if flag.default is None else base[dest]
-            else:
-                values[dest] = flag.type.check(value)
-        except BadValue as bad:
-            raise ValueError(f"{name} {bad.message}") from None
-    if argv is None:
-        raise ValueError("needs argv or command")
-    if "after" in item and "at" in item:
-        raise ValueError("after and at exclude each other")
-    if "after" in item:
-        values["at"] = None
-    elif "at" in item:
-        values["after"] = None
-    return values, argv
-
-
-def _line_command(name: str, value: object) -> "list[str]":
-    if name == "command":
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise ValueError("command must be text that is not empty, without NUL")
-        return ["sh", "-c", value]
-    if (
-        not isinstance(value, list)
-        or not value
-        or not all(isinstance(word, str) and "\0" not in word for word in value)
-    ):
-        raise ValueError("argv must be a list of words without NUL")
-    if not value[0]:
-        raise ValueError("argv: the first word is empty")
-    return value
-
-
-def _line_pairs(kind: object, value: object) -> "list[tuple[str, object]]":
-    if isinstance(value, dict):
-        pairs = []
-        for key, item in value.items():
-            if item is not None and not isinstance(item, str):
-                raise BadValue("must have text values")
-            pairs.append(kind.pair(key, item))  # type: ignore[attr-defined]
-    elif isinstance(value, list):
-        pairs = [kind.check(item) for item in value]  # type: ignore[attr-defined]
-    elif isinstance(value, str):
-        pairs = [kind.parse(value)]  # type: ignore[attr-defined]
-    else:
-        raise BadValue("must be an object or a list")
-    return pairs
-
-
-def differences(existing: "dict[str, object]", submitted: "dict[str, object]") -> "list[str]":
+def differences(existing: "Row", submitted: "Row") -> "list[str]":
     """The execution fields in which two rows differ, by contract name (SPEC 3, --key)."""
-    return [name for name, columns in PAYLOAD.items() if any(existing[c] != submitted[c] for c in columns)]
+    from ..store.jobs import EXECUTION
+
+    return [name for name, columns in EXECUTION.items() if any(existing[c] != submitted[c] for c in columns)]
 
 
 def conflict(job_id: object, fields: "list[str]", key: object, line: "int | None" = None) -> SpoolctlError:
-    detail: "dict[str, object]" = {"job_id": job_id, "fields": fields}
+    detail: "Row" = {"job_id": job_id, "fields": fields}
     if line is not None:
         detail = {"line": line, **detail}
     at = f"line {line}: " if line is not None else ""

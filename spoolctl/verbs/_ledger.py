@@ -8,6 +8,7 @@ from .. import clock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
 
 
 class Ledger:
@@ -38,16 +39,16 @@ class Ledger:
             self.job_id = jobs.newest_id_by_key(self._db, str(self.job[1]))
         return self.job_id is not None
 
-    def read(self, most: int) -> "list[dict[str, object]]":
+    def read(self, most: int) -> "list[Row]":
         """The next events; the cursor moves behind them."""
         from ..store import events
 
         found = events.page(self._db, self.cursor, most, self.job_id) if self.find_job() else []
         if found:
-            self.cursor = found[-1]["id"]  # type: ignore[assignment]
+            self.cursor = found[-1]["id"]
         return found
 
-    def look(self, most: int) -> "list[dict[str, object]]":
+    def look(self, most: int) -> "list[Row]":
         """As `read`, after somebody committed; else nothing. Raises DB_INVALID (deleted, replaced)."""
         if not self._db.exists:
             self.ctx.close()

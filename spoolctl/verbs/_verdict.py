@@ -4,6 +4,7 @@ from ..terminal import escaped, escaped_lines, paint, seconds, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..store.db import Row
     from ..terminal import View
 
 # failure reason -> what helps
@@ -20,7 +21,7 @@ _SIGKILL = (
 )
 
 
-def verdict(data: "dict[str, object]", view: "View") -> str:
+def verdict(data: "Row", view: "View") -> str:
     lines = [f"job {data['job_id']}  {paint(str(data['state']), view)}  {_facts(data)}".rstrip()]
     if data["last_error"] not in (None, f"exit {data['exit_code']}"):
         lines.append(f"  {escaped(str(data['last_error']))}")
@@ -29,12 +30,12 @@ def verdict(data: "dict[str, object]", view: "View") -> str:
         lines.append(f"  hint: {hint}")
     if data["remediation"] is not None:
         lines.append(f"  next: {escaped(str(data['remediation']))}")
-    for name, stream in data["streams"].items():  # type: ignore[attr-defined]
+    for name, stream in data["streams"].items():
         lines += _stream(name, stream)
     return "\n".join(lines) + "\n"
 
 
-def _facts(data: "dict[str, object]") -> str:
+def _facts(data: "Row") -> str:
     words = []
     if data["terminal"] and data["exit_code"] is not None and data["signal"] is None:
         words.append(f"exit {data['exit_code']}")
@@ -45,23 +46,23 @@ def _facts(data: "dict[str, object]") -> str:
     else:
         words.append(f"attempt {data['latest_attempt_no']}")
     if data["duration_seconds"] is not None:
-        words.append(f"took {seconds(data['duration_seconds'])}")  # type: ignore[arg-type]
+        words.append(f"took {seconds(data['duration_seconds'])}")
     return ", ".join(words)
 
 
-def _hint(data: "dict[str, object]") -> "str | None":
+def _hint(data: "Row") -> "str | None":
     if data["failure_reason"] == "process_exit" and data["exit_code"] == 127:
         return "127 is a shell's word for a command that was not found"
     return _HINTS.get(str(data["failure_reason"]))
 
 
-def _stream(name: str, stream: "dict[str, object]") -> "list[str]":
+def _stream(name: str, stream: "Row") -> "list[str]":
     if stream["path"] is None:
         return []
     if stream["missing"]:
         return [f"--- {name}: {escaped(str(stream['path']))} is gone ---"]
     if not stream["size_bytes"]:
         return []
-    whole = size(int(stream["size_bytes"]))  # type: ignore[call-overload]
+    whole = size(int(stream["size_bytes"]))
     head = f"--- {name}, the end of {whole} ---" if stream["truncated"] else f"--- {name} ---"
     return [head, escaped_lines(str(stream["tail"])).rstrip("\n")]

@@ -4,12 +4,13 @@ from ..terminal import ago, cut, escaped, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..store.db import Row
     from ..terminal import View
 
 LONGEST = 200  # characters of one value in a table
 
 
-def command(job: "dict[str, object]") -> str:
+def command(job: "Row") -> str:
     """A job's words joined by a blank, or its payload, controls escaped."""
     argv = job.get("argv")
     if isinstance(argv, list):
@@ -19,15 +20,15 @@ def command(job: "dict[str, object]") -> str:
     return escaped(cut(jsontext.compact(job.get("payload")), LONGEST))
 
 
-def when(job: "dict[str, object]", view: "View") -> str:
+def when(job: "Row", view: "View") -> str:
     """The moment that tells most about a job in its state."""
     state = job["state"]
     if state == "running":
         return f"for {_span(job['started_at'], view)}"
     if state == "queued":
-        due: float = job["next_run_at"]  # type: ignore[assignment]
+        due: float = job["next_run_at"]
         return ago(due, view) if due > view.now else f"waits {_span(due, view)}"
-    return ago(job["finished_at"], view)  # type: ignore[arg-type]
+    return ago(job["finished_at"], view)
 
 
 def _span(since: object, view: "View") -> str:

@@ -10,7 +10,7 @@ from . import _adding, _job
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -81,17 +81,17 @@ def run(args: Args, ctx: "Context") -> Result:
     if "c" in args.given and not args.c:
         raise SpoolctlError("MISSING_REQUIRED", "-c needs a command line that is not empty", "-c 'COMMAND'")
     now = clock.now()
-    submission = _job.submission(values, argv, ctx, now, _job.captured(ctx))  # type: ignore[arg-type]
+    submission = _job.submission(values, argv, ctx, now, _job.captured(ctx))
     db = _adding.open_queue(ctx)
     existing, job_id = _store(db, submission)
     if existing is None:
         row, warnings = dict(submission.row, id=job_id, state="queued"), []
-        differences: "dict[str, object]" = {}
+        differences: "Row" = {}
     else:
         row = existing
         differences = _adding.metadata_differences(db, existing, submission.row, submission.tags)
         warnings = _adding.metadata_warning(row["id"], differences)
-    if row["state"] == "queued" and row["next_run_at"] <= now:  # type: ignore[operator]
+    if row["state"] == "queued" and row["next_run_at"] <= now:
         warnings += _adding.lane_warning(ctx, db, str(row["queue"]))
     _adding.after_bulk(db)
     answer = _answer(row, existing is not None)
@@ -105,7 +105,7 @@ def run(args: Args, ctx: "Context") -> Result:
     return Result(answer, [ctx.with_db(c) for c in commands], warnings)
 
 
-def _store(db: "Db", submission: "_job.Submission") -> "tuple[dict[str, object] | None, int]":
+def _store(db: "Db", submission: "_job.Submission") -> "tuple[Row | None, int]":
     """(the job that has the key already, id), or (None, the new job's id). Raises IDEMPOTENCY_CONFLICT."""
     from ..store import jobs
 
@@ -113,19 +113,18 @@ def _store(db: "Db", submission: "_job.Submission") -> "tuple[dict[str, object] 
     key, queue = row["key"], str(row["queue"])
     with db.write() as conn:
         if key is not None:
-            if submission.scope == "kept":
+            existing = jobs.active_by_key(db, queue, str(key))
+            if existing is None and submission.scope == "kept":
                 existing = jobs.kept_by_key(db, queue, str(key))
-            else:
-                existing = jobs.active_by_key(db, queue, str(key))
             if existing is not None:
                 fields = _job.differences(existing, row) if submission.scope == "active" else []
                 if fields:
                     raise _job.conflict(existing["id"], fields, key)
-                return existing, int(existing["id"])  # type: ignore[call-overload]
+                return existing, int(existing["id"])
         return None, jobs.insert(conn, row, submission.tags)
 
 
-def _answer(row: "dict[str, object]", deduplicated: bool) -> "dict[str, object]":
+def _answer(row: "Row", deduplicated: bool) -> "Row":
     from ..store import jobs
 
     return {
@@ -140,7 +139,7 @@ def _answer(row: "dict[str, object]", deduplicated: bool) -> "dict[str, object]"
     }
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     if "job_id" not in data:
         ids = f": {data['first_id']} to {data['last_id']}" if data["added"] else ""
         return f"added {data['added']} jobs{ids}, {data['deduplicated']} were there already\n"
@@ -148,6 +147,6 @@ def text(data: "dict[str, object]", view: "View") -> str:
 
     if data["deduplicated"]:
         return f"job {data['job_id']} is there already ({data['state']})\n"
-    due = float(data["next_run_at"])  # type: ignore[arg-type]
+    due = float(data["next_run_at"])
     when = f", due {ago(due, view)}" if due > view.now else ""
     return f"job {data['job_id']} added{when}\n"

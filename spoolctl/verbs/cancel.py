@@ -11,7 +11,7 @@ from . import _change
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -74,7 +74,7 @@ def run(args: Args, ctx: "Context") -> Result:
     db = ctx.writer()
     states: "tuple[str, ...]" = (str(args.state),) if args.state else ACTIVE if running else ("queued",)
     ids, selected = _change.named_or_selected(args, db, states)
-    if select.single(args.id):  # type: ignore[arg-type]
+    if select.single(args.id):
         return _one(db, ids[0], running, bool(args.unverified), ctx)
     return _many(db, ids, selected, running, bool(args.unverified))
 
@@ -107,10 +107,7 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
         )  # fmt: skip
     pursuits, moved = _change.start_pursuits(db, [job_id], "cancel", unverified)
     if moved or pursuits[0].outcome == pursuit.REFUSED:
-        # It left `running` in between: what it is now decides.
-        if _at_once(db, [job_id]):
-            return _answer(job_id, "canceled", False, False, ctx)
-        raise _ended(job_id, _change.state_of(db, job_id))
+        return _one(db, job_id, running, unverified, ctx)  # its attempt is over: what it is now decides
     pursuit.pursue(db, pursuits)
     refused = _change.why_not(pursuits[0], "cancel")
     if refused is not None:
@@ -151,10 +148,12 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
     from ..work import pursuit
 
     canceled = _at_once(db, ids)
-    left = [job_id for job_id in ids if job_id not in set(canceled)]
-    skipped: "list[dict[str, object]]" = []
+    at_once = set(canceled)
+    skipped: "list[Row]" = []
     candidates = []
-    for job_id in left:
+    for job_id in ids:
+        if job_id in at_once:
+            continue
         if _change.state_of(db, job_id) != "running":
             skipped.append({"job_id": job_id, "code": "CONFLICT"})
         elif not running:
@@ -162,7 +161,9 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
         else:
             candidates.append(job_id)
     pursuits, moved = _change.start_pursuits(db, candidates, "cancel", unverified)
-    skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved]
+    again = set(_at_once(db, moved))  # queued again in between
+    canceled += again
+    skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved if job_id not in again]
     pursuit.pursue(db, pursuits)
     pending = []
     for one in pursuits:
@@ -182,16 +183,16 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
         "canceled": len(canceled),
         "pending": len(pending),
         "job_ids": sorted(canceled + pending),
-        "skipped": sorted(skipped, key=lambda item: item["job_id"]),  # type: ignore[arg-type, return-value]
+        "skipped": sorted(skipped, key=lambda item: item["job_id"]),
     }
     return Result(data, warnings=warnings)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     if "job_id" in data:
         if data["state"] == "running":
             return f"job {data['job_id']} is being ended\n"
         return f"job {data['job_id']} canceled\n"
     pending = f", {data['pending']} still being ended" if data["pending"] else ""
-    skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""  # type: ignore[arg-type]
+    skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""
     return f"{data['canceled']} of {data['matched']} jobs canceled{pending}{skipped}\n"

@@ -5,6 +5,7 @@ from ..contract.spec import Args, Result, Verb
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 # Where the place of the database is looked for, first match first.
@@ -25,7 +26,7 @@ def data() -> "dict[str, object]":
     from ..contract import shapes as s
 
     keys = [key for key in config.KEYS if key != "version"]
-    kinds: "dict[str, object]" = {
+    kinds: "Row" = {
         "db_path": s.STR,
         "defaults.timeout": s.nullable(s.SECONDS),
         "defaults.max_retries": s.COUNT,
@@ -46,7 +47,7 @@ def data() -> "dict[str, object]":
 
 def run(args: Args, ctx: "Context") -> Result:
     config, spool = ctx.config(), ctx.spool()
-    values: "dict[str, object]" = {"db_path": spool.db}
+    values: "Row" = {"db_path": spool.db}
     values.update((f"defaults.{name}", value) for name, value in config.defaults.items())
     values["capture_env"] = config.capture_env
     answer = {
@@ -62,18 +63,17 @@ def run(args: Args, ctx: "Context") -> Result:
     return Result(answer, [following])
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
-    from ..terminal import escaped, table
+def text(data: "Row", view: "View") -> str:
+    from ..terminal import View, escaped, table
 
     there = "" if data["config_exists"] else " (not there)"
-    values: "dict[str, object]" = data["values"]  # type: ignore[assignment]
-    sources: "dict[str, str]" = data["sources"]  # type: ignore[assignment]
-    rows = [[key, sources[key], "none" if value is None else _shown(value)] for key, value in values.items()]
-    parts = [
-        f"config {escaped(str(data['config_path']))}{there}\n",
-        table(["SETTING", "FROM", "VALUE"], rows, view),
-    ]
-    ignored: "list[str]" = data["ignored_keys"]  # type: ignore[assignment]
+    values: "Row" = data["values"]
+    sources: "dict[str, str]" = data["sources"]
+    rows = [[key, sources[key], _shown(value)] for key, value in values.items()]
+    # A path is of no use when it is cut to the width.
+    settings = table(["SETTING", "FROM", "VALUE"], rows, View(view.now, 10_000))
+    parts = [f"config {escaped(str(data['config_path']))}{there}\n", settings]
+    ignored: "list[str]" = data["ignored_keys"]
     if ignored:
         parts.append(f"ignored keys: {escaped(', '.join(ignored))}\n")
     return "\n".join(parts)
@@ -82,4 +82,6 @@ def text(data: "dict[str, object]", view: "View") -> str:
 def _shown(value: object) -> str:
     from ..terminal import escaped
 
+    if value is None:
+        return "none"
     return escaped(" ".join(value) if isinstance(value, list) else str(value))

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..config import Config
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -79,7 +80,7 @@ def _at(path: str) -> "Config":
     return config.load(path)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ..terminal import escaped
 
     what = "is valid" if data["exists"] else "does not exist, which is valid: the defaults are in force"

@@ -14,6 +14,7 @@ from ._ledger import Ledger, rest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 CURSOR = Integer(0, limits.INT64_MAX)
@@ -60,7 +61,7 @@ SPEC = Verb(
 )  # fmt: skip
 
 
-def _event() -> "dict[str, object]":
+def _event() -> "Row":
     from ..contract import shapes as s
     from ..contract import states
 
@@ -80,7 +81,7 @@ def data() -> "dict[str, object]":
     return s.obj(count=s.COUNT, events=s.arr(_event()))
 
 
-def frames() -> "dict[str, dict[str, object]]":
+def frames() -> "dict[str, Row]":
     """The lines of `--follow --json`: `data` is an event, `any` also the control lines."""
     from ..contract import shapes as s
 
@@ -92,30 +93,30 @@ def frames() -> "dict[str, dict[str, object]]":
 def run(args: Args, ctx: "Context") -> Result:
     since = args.since_cursor if "since_cursor" in args.given else args.since_id
     if args.follow:
-        return _until_signalled(args, ctx, since)  # type: ignore[arg-type]
-    ledger = Ledger(ctx, since, args.job)  # type: ignore[arg-type]
-    most = int(args.limit) or limits.EVENTS_MAX  # type: ignore[call-overload]
+        return _until_signalled(args, ctx, since)
+    ledger = Ledger(ctx, since, args.job)
+    most = int(args.limit) or limits.EVENTS_MAX
     wait = None
     if args.wait:
         found, wait = _wait(ledger, most, args)
     elif not ledger.find_job():
         from ..store import select
 
-        raise select.not_found([args.job])  # type: ignore[list-item]
+        raise select.not_found([args.job])
     else:
         found = ledger.read(most)
-    page: "dict[str, object]" = {"cursor": ledger.cursor, "first_id": ledger.first_id()}
+    page: "Row" = {"cursor": ledger.cursor, "first_id": ledger.first_id()}
     more = f"spoolctl events --since-id {ledger.cursor} --wait"
     return Result({"count": len(found), "events": found}, [ctx.with_db(more)], pagination=page, wait=wait)
 
 
-def _wait(ledger: Ledger, most: int, args: Args) -> "tuple[list[dict[str, object]], dict[str, object]]":
+def _wait(ledger: Ledger, most: int, args: Args) -> "tuple[list[Row], Row]":
     began = clock.monotonic()
-    deadline = began + float(args.wait_timeout)  # type: ignore[arg-type]
+    deadline = began + float(args.wait_timeout)
     while True:
         found = ledger.look(most)
         left = deadline - clock.monotonic()
-        if found or left <= 0 or not rest(ledger.ctx, min(left, float(args.poll_interval))):  # type: ignore[arg-type]
+        if found or left <= 0 or not rest(ledger.ctx, min(left, float(args.poll_interval))):
             break
     waited = int((clock.monotonic() - began) * 1000)
     return found, {"reason": "records_available" if found else "timeout", "waited_ms": waited}
@@ -125,42 +126,52 @@ class _Signalled(BaseException):
     """INT or TERM came while following."""
 
 
+class _Stop:
+    """The handler of INT and TERM: the first ends what is going on, a write that blocks included."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self.asked:
+            self.asked = True
+            raise _Signalled
+
+
 def _until_signalled(args: Args, ctx: "Context", since: int) -> Result:
-    """Follow; INT and TERM end it with status 0, wherever they come, a write that blocks included."""
+    """Follow; INT and TERM end it with status 0."""
     import signal
 
-    def stop(number: int, frame: object) -> None:
-        for each in before:
-            signal.signal(each, signal.SIG_IGN)
-        raise _Signalled
-
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    stop = _Stop()
+    before = {}
     try:
         try:
-            for each in before:
-                signal.signal(each, stop)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, stop)
         except ValueError:  # not the main thread: signals are not ours
-            before = {}
-        return _guarded(args, ctx, since)
+            pass
+        return _guarded(args, ctx, since, stop)
     except _Signalled:
         return Result(streamed=True)
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler or signal.SIG_DFL)
+        if not stop.asked:  # else the handlers stay, so that a second signal changes nothing
+            stop.asked = True
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
-def _guarded(args: Args, ctx: "Context", since: int) -> Result:
+def _guarded(args: Args, ctx: "Context", since: int, stop: _Stop) -> Result:
     """Follow; in JSON mode the database's errors are a frame too."""
     ctx.spool()
     if not ctx.json:
-        _follow(args, ctx, since)
+        _follow(args, ctx, since, stop)
         return Result(streamed=True)
     import sqlite3
 
     from ..store.faults import translated
 
     try:
-        _follow(args, ctx, since)
+        _follow(args, ctx, since, stop)
         return Result(streamed=True)
     except sqlite3.Error as error:
         fault = translated(error, ctx.db_path())
@@ -171,14 +182,14 @@ def _guarded(args: Args, ctx: "Context", since: int) -> Result:
     return Result(streamed=True, exit_code=fault.exit_code)
 
 
-def _follow(args: Args, ctx: "Context", since: int) -> None:
-    ledger = Ledger(ctx, since, args.job)  # type: ignore[arg-type]
+def _follow(args: Args, ctx: "Context", since: int, stop: _Stop) -> None:
+    ledger = Ledger(ctx, since, args.job)
     if not {"since_id", "since_cursor"} & args.given:
         ledger.to_end()
-    left: "int | None" = args.max_events  # type: ignore[assignment]
-    idle: "float | None" = args.idle_timeout  # type: ignore[assignment]
+    left: "int | None" = args.max_events
+    idle: "float | None" = args.idle_timeout
     last = clock.monotonic()
-    while True:
+    while not stop.asked:  # the exception may be lost where Python swallows one, in a finalizer
         found = ledger.look(CHUNK if left is None else min(CHUNK, left))
         for event in found:
             _say(ctx, event)
@@ -189,7 +200,7 @@ def _follow(args: Args, ctx: "Context", since: int) -> None:
                 if not left:
                     return _end(ctx, "max_events")
             continue
-        nap = float(args.poll_interval)  # type: ignore[arg-type]
+        nap = float(args.poll_interval)
         if idle is not None:
             remaining = last + idle - clock.monotonic()
             if remaining <= 0:
@@ -197,13 +208,14 @@ def _follow(args: Args, ctx: "Context", since: int) -> None:
             nap = min(nap, remaining)
         if not rest(ctx, nap):
             return None
+    return None
 
 
-def _say(ctx: "Context", event: "dict[str, object]") -> None:
+def _say(ctx: "Context", event: "Row") -> None:
     if ctx.json:
         _frame(ctx, event)
         return
-    parts = [str(event["id"]), clock.iso(event["at"]), f"job {event['job_id']}"]  # type: ignore[arg-type]
+    parts = [str(event["id"]), clock.iso(event["at"]), f"job {event['job_id']}"]
     line = "  ".join(parts + _what(event))
     ctx.out.write(jsontext.plain(line + "\n").encode("utf-8"))
 
@@ -217,19 +229,19 @@ def _frame(ctx: "Context", value: object) -> None:
     ctx.out.write(jsontext.shown(value).encode("ascii") + b"\n")
 
 
-def _what(event: "dict[str, object]") -> "list[str]":
+def _what(event: "Row") -> "list[str]":
     from ..terminal import escaped
 
     words = [event["event"], event["worker_id"], event["detail"]]
     return [escaped(str(word)) for word in words if word is not None]
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ..terminal import ago, escaped, table
 
     rows = [
         [str(e["id"]), str(e["job_id"]), ago(e["at"], view), str(e["event"]),
          escaped(str(e["worker_id"] or "-")), escaped(str(e["detail"] or ""))]
-        for e in data["events"]  # type: ignore[attr-defined]
+        for e in data["events"]
     ]  # fmt: skip
     return table(["ID", "JOB", "WHEN", "EVENT", "WORKER", "DETAIL"], rows, view) or "no events\n"

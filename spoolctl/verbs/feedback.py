@@ -11,7 +11,7 @@ from ..errors import SpoolctlError, invalid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -71,8 +71,8 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..store import attempts, jobs, select
     from ._tails import tails
 
-    refs: "list[tuple[str, object]]" = args.id  # type: ignore[assignment]
-    select.refuse_mixture(refs, args.queue, args.tag)  # type: ignore[arg-type]
+    refs: "list[tuple[str, object]]" = args.id
+    select.refuse_mixture(refs, args.queue, args.tag)
     if len({ref for ref in refs if ref[0] == "id"}) > limits.FEEDBACK_MAX:
         raise _too_many(len(refs))
     db = ctx.reader()
@@ -84,23 +84,24 @@ def run(args: Args, ctx: "Context") -> Result:
         ]
         verdicts = [_verdict(ctx, db, row, attempt) for row, attempt in found]
     for verdict, (_, attempt) in zip(verdicts, found, strict=True):
-        verdict["streams"] = tails(db.spool, attempt, int(args.tail_bytes))  # type: ignore[call-overload]
+        verdict["streams"] = tails(db.spool, attempt, int(args.tail_bytes))
         if not ctx.json and args.stream != "both":
-            verdict["streams"] = {args.stream: verdict["streams"][args.stream]}  # type: ignore[index]
+            verdict["streams"] = {args.stream: verdict["streams"][args.stream]}
     if not select.single(refs):
         return Result({"jobs": verdicts})
     commands = [ctx.with_db(command) for command in _commands(found[0][0])]
-    return Result(verdicts[0], [c for c in dict.fromkeys([verdicts[0]["remediation"], *commands]) if c])  # type: ignore[misc]
+    return Result(verdicts[0], [c for c in dict.fromkeys([verdicts[0]["remediation"], *commands]) if c])
 
 
 def _ids(db: "Db", args: Args, refs: "list[tuple[str, object]]") -> "list[int]":
-    from ..store import select
-    from ..store.filter import Filter, matching
-
     if refs:
-        ids = select.named(db, refs, args.queue)  # type: ignore[arg-type]
+        from ..store import select
+
+        ids = select.named(db, refs, args.queue)
     else:
-        wanted = Filter(queue=args.queue, tags=args.tag)  # type: ignore[arg-type]
+        from ..store.filter import Filter, matching
+
+        wanted = Filter(queue=args.queue, tags=args.tag)
         ids = matching(db, wanted, limits.FEEDBACK_MAX + 1)
     if len(ids) > limits.FEEDBACK_MAX:
         raise _too_many(len(ids))
@@ -115,15 +116,13 @@ def _too_many(count: int) -> SpoolctlError:
     )  # fmt: skip
 
 
-def _verdict(
-    ctx: "Context", db: "Db", row: "dict[str, object]", attempt: "dict[str, object] | None"
-) -> "dict[str, object]":
+def _verdict(ctx: "Context", db: "Db", row: "Row", attempt: "Row | None") -> "Row":
     state = row["state"]
     # A job that runs has no result yet; `last_*` then are those of the attempt before.
     ended = {} if state == "running" else row
     duration = None
     if attempt is not None and attempt["finished_at"] is not None:
-        duration = round(max(0.0, attempt["finished_at"] - attempt["started_at"]), 3)  # type: ignore[operator]
+        duration = round(max(0.0, attempt["finished_at"] - attempt["started_at"]), 3)
     remediation = _remediation(ctx, db, row)
     return {
         "job_id": row["id"],
@@ -142,13 +141,13 @@ def _verdict(
     }
 
 
-def _remediation(ctx: "Context", db: "Db", row: "dict[str, object]") -> "str | None":
+def _remediation(ctx: "Context", db: "Db", row: "Row") -> "str | None":
     """The command to run next, by state (SPEC 3, feedback)."""
     from ..work import serving
 
     job_id, lane, kind = row["id"], str(row["queue"]), str(row["kind"])
     if row["state"] == "queued":
-        if row["next_run_at"] > clock.now():  # type: ignore[operator]
+        if row["next_run_at"] > clock.now():
             return f"spoolctl show {job_id}"
         if serving.serves(db, lane, kind):
             return f"spoolctl wait {job_id}"
@@ -177,7 +176,7 @@ def _orphaned(db: "Db", owner: object) -> bool:
     return worker is None or identity.liveness(db.spool, worker) == identity.DEAD
 
 
-def _commands(row: "dict[str, object]") -> "list[str]":
+def _commands(row: "Row") -> "list[str]":
     """What fits the verdict, best first."""
     words = {
         "queued": ("wait", "show", "cancel"),
@@ -192,20 +191,20 @@ def _commands(row: "dict[str, object]") -> "list[str]":
     return commands
 
 
-def _with_more_time(row: "dict[str, object]") -> str:
+def _with_more_time(row: "Row") -> str:
     """The command once more, with twice its timeout."""
     from ..store import jobs
     from ..terminal import quoted
 
     lane = "" if row["queue"] == "default" else f" --queue {row['queue']}"
     words = " ".join(quoted(word) for word in jobs.words(row["argv"]) or [])
-    twice = f"{float(row['timeout']) * 2:.15g}"  # type: ignore[arg-type]
+    twice = f"{float(row['timeout']) * 2:.15g}"
     return f"spoolctl add --timeout {twice} --cwd {quoted(jobs.loaded(row['cwd']) or '.')}{lane} -- {words}"
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ._verdict import verdict
 
     if "jobs" not in data:
         return verdict(data, view)
-    return "\n".join(verdict(job, view) for job in data["jobs"]) or "no jobs\n"  # type: ignore[attr-defined]
+    return "\n".join(verdict(job, view) for job in data["jobs"]) or "no jobs\n"

@@ -8,6 +8,7 @@ from ..contract.types import JOB_ID, KEY, PRIORITY, STATES, TIMESTAMP, ChoiceLis
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 # The keys of a job, in the order of shapes.job_fields.
@@ -77,7 +78,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..store.filter import Filter
 
     wanted = Filter(**{field: getattr(args, dest) for field, dest in _CONDITIONS.items()})
-    limit = int(args.limit) or limits.LIST_MAX  # type: ignore[call-overload]
+    limit = int(args.limit) or limits.LIST_MAX
     found, truncated, oldest = listing.page(ctx.reader(), wanted, limit)
     pagination = {
         "cursor": found[-1]["id"] if found else 0,
@@ -86,27 +87,26 @@ def run(args: Args, ctx: "Context") -> Result:
         "truncated": truncated,
     }
     commands = [f"spoolctl show {found[0]['id']}"] if found else []
-    following = _following(args, pagination["cursor"]) if truncated else None
-    if following:
-        commands.append(following)
+    if truncated:
+        commands.append(_following(args, pagination["cursor"]))
     if args.fields is not None:
-        found = [{name: job[name] for name in args.fields if name in job} for job in found]  # type: ignore[attr-defined]
+        found = [{name: job[name] for name in args.fields if name in job} for job in found]
     return Result(
         {"count": len(found), "jobs": found}, [ctx.with_db(c) for c in commands], pagination=pagination
     )
 
 
-def _following(args: Args, cursor: object) -> "str | None":
-    """The same call for the next page; None where its words would need quoting."""
+def _following(args: Args, cursor: object) -> str:
+    """The same call for the next page."""
+    from ..terminal import quoted
+
     words = ["spoolctl list", f"--before {cursor}"]
     for flag in SPEC.flags:
         if flag.type is None or flag.dest not in args.given or flag.dest in ("before", "db"):
             continue
         value = getattr(args, flag.dest)
-        for item in value if flag.repeat else [value]:
-            words.append(f"{flag.name} {_written(item)}")
-    line = " ".join(words)
-    return line if all(char.isalnum() or char in " -_.,:=/+" for char in line) else None
+        words += [f"{flag.name} {quoted(_written(item))}" for item in (value if flag.repeat else [value])]
+    return " ".join(words)
 
 
 def _written(value: object) -> str:
@@ -116,8 +116,8 @@ def _written(value: object) -> str:
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
-    jobs: "list[dict[str, object]]" = data["jobs"]  # type: ignore[assignment]
+def text(data: "Row", view: "View") -> str:
+    jobs: "list[Row]" = data["jobs"]
     if not jobs:
         return "no jobs\n"
     if not set(_COLUMNS) <= set(jobs[0]):
@@ -134,12 +134,12 @@ def text(data: "dict[str, object]", view: "View") -> str:
 _COLUMNS = ("id", "argv", "state", "queue", "attempts", "started_at", "finished_at", "next_run_at")
 
 
-def _chosen(jobs: "list[dict[str, object]]", view: "View") -> str:
+def _chosen(jobs: "list[Row]", view: "View") -> str:
     """A table of the keys asked for; only the last column may be long."""
     from ..terminal import cut, table
     from ._words import field
 
-    names = list(dict.fromkeys(name for job in jobs for name in job))
+    names = list(dict.fromkeys(name for job in jobs for name in job)) or ["payload"]  # commands have none
     rows = [[field(name, job.get(name), view) for name in names] for job in jobs]
     rows = [[*(cut(cell, 32) for cell in row[:-1]), row[-1]] for row in rows]
     state = names.index("state") if "state" in names else None

@@ -10,6 +10,7 @@ from ..errors import SpoolctlError, invalid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -70,9 +71,9 @@ def run(args: Args, ctx: "Context") -> Result:
         )  # fmt: skip
     db = ctx.reader()
     with db.read():
-        job_id = select.one(db, args.id)  # type: ignore[arg-type]
+        job_id = select.one(db, args.id)
         job = jobs.get(db, job_id)
-        number: "int | None" = args.attempt  # type: ignore[assignment]
+        number: "int | None" = args.attempt
         attempt = attempts.latest(db, job_id) if number is None else attempts.get(db, job_id, number)
     assert job is not None
     if attempt is None:
@@ -85,7 +86,7 @@ def run(args: Args, ctx: "Context") -> Result:
         return Result({"attempts": []}, [ctx.with_db(f"spoolctl wait {job_id}")], [warning])
     paths = dict(zip(STREAMS, attempts.paths(db.spool, attempt), strict=True))
     chosen = STREAMS if args.stream == "both" else (str(args.stream),)
-    most: "int | None" = args.tail_bytes  # type: ignore[assignment]
+    most: "int | None" = args.tail_bytes
     if not ctx.json:
         _show(ctx, attempt, {name: paths[name] for name in chosen}, most, bool(args.raw))
         return Result(streamed=True)
@@ -99,7 +100,7 @@ def run(args: Args, ctx: "Context") -> Result:
     return Result(answer, [ctx.with_db(command) for command in _commands(answer)])
 
 
-def _preview(path: "str | None", most: "int | None") -> "dict[str, object]":
+def _preview(path: "str | None", most: "int | None") -> "Row":
     """One stream of the answer; a file that is gone has neither a preview nor a size."""
     from ..work import preview
 
@@ -115,11 +116,11 @@ def _preview(path: "str | None", most: "int | None") -> "dict[str, object]":
     }
 
 
-def _commands(answer: "dict[str, object]") -> "list[str]":
+def _commands(answer: "Row") -> "list[str]":
     job_id, number = answer["job_id"], answer["attempt_no"]
     found = [
         f"spoolctl output {job_id} --attempt {number} --stream {name} --raw"
-        for name, stream in answer["streams"].items()  # type: ignore[attr-defined]
+        for name, stream in answer["streams"].items()
         if stream["preview_truncated"]
     ]
     return [*found, f"spoolctl {'wait' if answer['attempt_state'] == 'running' else 'feedback'} {job_id}"]
@@ -127,7 +128,7 @@ def _commands(answer: "dict[str, object]") -> "list[str]":
 
 def _show(
     ctx: "Context",
-    attempt: "dict[str, object]",
+    attempt: "Row",
     paths: "dict[str, str | None]",
     most: "int | None",
     raw: bool,
@@ -161,19 +162,21 @@ def _show(
                 os.close(file[0])
 
 
-def _head(attempt: "dict[str, object]", stream: str) -> bytes:
+def _head(attempt: "Row", stream: str) -> bytes:
     return f"=== job {attempt['job_id']} attempt {attempt['attempt_no']} {stream} ===\n".encode()
 
 
-def _tell_missing(
-    ctx: "Context", attempt: "dict[str, object]", stream: str, path: "str | None", raw: bool
-) -> None:
+def _tell_missing(ctx: "Context", attempt: "Row", stream: str, path: "str | None", raw: bool) -> None:
     """Say that there is no file, so that it is not taken for an attempt that wrote nothing."""
     from .. import jsontext
     from ..terminal import escaped
 
     job_id, number = attempt["job_id"], attempt["attempt_no"]
-    what = f"{path} is not there" if path else "it was handed out as a lease, which captures nothing"
+    what = (
+        f"{path} is not there or not readable"
+        if path
+        else "it was handed out as a lease, which captures nothing"
+    )
     message = f"no {stream} of job {job_id} attempt {number}: {what}"
     if raw:
         raise SpoolctlError(
@@ -182,6 +185,6 @@ def _tell_missing(
     ctx.err.write(jsontext.plain(f"spoolctl: {escaped(message)}\n").encode())
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     streams = data.get("streams", {})
-    return "".join(stream["preview"] or "" for stream in streams.values())  # type: ignore[attr-defined]
+    return "".join(stream["preview"] or "" for stream in streams.values())

@@ -11,6 +11,7 @@ from ..errors import SpoolctlError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -69,11 +70,11 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..store import prune
 
     db = ctx.reader() if args.dry_run else ctx.writer()
-    states = list(args.state)  # type: ignore[call-overload]
-    cutoff = round(clock.now() - float(args.older_than), 3)  # type: ignore[arg-type]
-    wanted = prune.selection(db, states, cutoff, args.queue, args.tag, int(args.keep))  # type: ignore[arg-type, call-overload]
+    states = list(args.state)
+    cutoff = round(clock.now() - float(args.older_than), 3)
+    wanted = prune.selection(db, states, cutoff, args.queue, args.tag, int(args.keep))
     tally = prune.survey(db, wanted) if args.dry_run else prune.delete(db, wanted)
-    answer: "dict[str, object]" = {
+    answer: "Row" = {
         "matched": tally.matched,
         "deleted_jobs": tally.jobs,
         "deleted_attempts": tally.attempts,
@@ -95,12 +96,12 @@ def run(args: Args, ctx: "Context") -> Result:
     return Result(answer)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ..terminal import size
 
-    jobs, freed = int(data["deleted_jobs"]), int(data["freed_bytes"])  # type: ignore[call-overload]
+    jobs, freed = int(data["deleted_jobs"]), int(data["freed_bytes"])
     verb = "would delete" if data["dry_run"] else "deleted"
     history = f"{data['deleted_attempts']} attempts, {data['deleted_events']} events"
     line = f"{verb} {jobs} jobs, {history}; {size(freed)} of output\n"
-    stayed = int(data["matched"]) - jobs  # type: ignore[call-overload]
+    stayed = int(data["matched"]) - jobs
     return line + (f"{stayed} jobs were retried meanwhile and stay\n" if stayed else "")

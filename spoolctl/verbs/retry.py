@@ -9,7 +9,7 @@ from . import _change
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -61,7 +61,7 @@ def run(args: Args, ctx: "Context") -> Result:
         raise invalid("--tag needs --all-dead", "add --all-dead", flag="--tag", value=None)
     db = ctx.writer()
     ids, _ = _change.named_or_selected(args, db, ("dead",))
-    if select.single(args.id):  # type: ignore[arg-type]
+    if select.single(args.id):
         return _one(db, ids[0], args, ctx)
     return _many(db, ids, args)
 
@@ -115,7 +115,7 @@ def _refused(db: "Db", job_id: int, state: str, now_too: bool) -> SpoolctlError:
     return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": state})
 
 
-def _again(row: "dict[str, object]") -> str:
+def _again(row: "Row") -> str:
     """The `add` line that repeats a job's command."""
     from ..store import jobs
     from ..terminal import quoted
@@ -160,7 +160,7 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
     from ..work import pursuit
 
     done, left = _try(db, ids, bool(args.now))
-    skipped: "list[dict[str, object]]" = []
+    skipped: "list[Row]" = []
     running = []
     for job_id, refused in left.items():
         if refused is not None:
@@ -189,13 +189,13 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
         "matched": len(ids),
         "retried": len(done),
         "job_ids": sorted(done),
-        "skipped": sorted(skipped, key=lambda item: item["job_id"]),  # type: ignore[arg-type, return-value]
+        "skipped": sorted(skipped, key=lambda item: item["job_id"]),
     }
     return Result(data, warnings=warnings)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     if "job_id" in data:
         return f"job {data['job_id']} is {'queued' if data['state'] == 'queued' else 'being ended'}\n"
-    skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""  # type: ignore[arg-type]
+    skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""
     return f"{data['retried']} of {data['matched']} jobs queued again{skipped}\n"

@@ -7,7 +7,7 @@ from ..contract.types import LANE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -73,13 +73,13 @@ def run(args: Args, ctx: "Context") -> Result:
 
     db = ctx.reader()
     with db.read():
-        job_id = select.one(db, args.id, args.queue)  # type: ignore[arg-type]
+        job_id = select.one(db, args.id, args.queue)
         row = jobs.get(db, job_id)
         assert row is not None
         tags = jobs.tags_of(db, job_id)
         tried = attempts.of_job(db, job_id)
         history = events.page(db, 0, INT64_MAX, job_id)
-    answer: "dict[str, object]" = {
+    answer: "Row" = {
         "job": {**jobs.to_job(row, tags), **_more(db, row, tried[-1] if tried else None)},
         "attempts": [attempts.to_attempt(db.spool, attempt) for attempt in tried],
         "events": [{name: event[name] for name in _EVENT} for event in history],
@@ -101,7 +101,7 @@ _NEXT = {
 }
 
 
-def _more(db: "Db", row: "dict[str, object]", last: "dict[str, object] | None") -> "dict[str, object]":
+def _more(db: "Db", row: "Row", last: "Row | None") -> "Row":
     """What `show` tells beyond the job of `list`; `last` is the latest attempt."""
     from ..store import attempts, jobs
 
@@ -134,7 +134,7 @@ def _heartbeat(db: "Db", instance: object) -> "float | None":
         return None
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ._card import card
 
     return card(data, view)

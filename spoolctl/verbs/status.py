@@ -12,7 +12,7 @@ from ..contract.types import Integer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -84,7 +84,7 @@ def data() -> "dict[str, object]":
 
 
 def run(args: Args, ctx: "Context") -> Result:
-    limit = int(args.limit) or limits.STATUS_MAX  # type: ignore[call-overload]
+    limit = int(args.limit) or limits.STATUS_MAX
     db = ctx.reader()
     with db.read():
         answer, warnings = _look(db, ctx, limit)
@@ -92,11 +92,11 @@ def run(args: Args, ctx: "Context") -> Result:
     if warnings:
         commands.append(warnings[0][1])
     if answer["recent_dead"]:
-        commands.append(ctx.with_db(f"spoolctl feedback {answer['recent_dead'][0]['id']}"))  # type: ignore[index]
+        commands.append(ctx.with_db(f"spoolctl feedback {answer['recent_dead'][0]['id']}"))
     return Result(answer, commands, warnings)
 
 
-def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[dict[str, object], list[tuple[str, str]]]":
+def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[Row, list[tuple[str, str]]]":
     from ..store import counts, workers
 
     now = clock.now()
@@ -105,10 +105,10 @@ def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[dict[str, object], lis
     for (lane, kind), n in queued.items():
         scheduled[lane] += counts.scheduled(db, lane, kind, n, now)
     total = sum(scheduled.values())
-    known = {int(w["instance"]): w for w in workers.all_rows(db)}  # type: ignore[call-overload]
+    known = {int(w["instance"]): w for w in workers.all_rows(db)}
     alive = _liveness(db, known)
     running = counts.running_by_owner(db)
-    answer: "dict[str, object]" = {
+    answer: "Row" = {
         "counts": {state: sum(lane[state] for lane in lanes.values()) for state in counts.zeros()},
         "scheduled": min(total, limits.SCHEDULED_CAP),
     }
@@ -130,7 +130,7 @@ def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[dict[str, object], lis
     return answer, _unserved(db, ctx, waiting, now, limit)
 
 
-def _liveness(db: "Db", known: "dict[int, dict[str, object]]") -> "dict[int, bool | None]":
+def _liveness(db: "Db", known: "dict[int, Row]") -> "dict[int, bool | None]":
     """{instance: alive}, None for what cannot be judged."""
     from ..work import identity
 
@@ -159,11 +159,11 @@ def _unserved(
 
 
 def _workers(
-    known: "dict[int, dict[str, object]]",
+    known: "dict[int, Row]",
     alive: "dict[int, bool | None]",
     running: "dict[int, int]",
     limit: int,
-) -> "list[dict[str, object]]":
+) -> "list[Row]":
     """The living first, then those that cannot be judged, then the dead."""
     order = sorted(known, key=lambda i: ((True, None, False).index(alive[i]), i))
     return [
@@ -180,7 +180,7 @@ def _workers(
     ]
 
 
-def _running(job: "dict[str, object]", attempt: "dict[str, object]", orphaned: bool) -> "dict[str, object]":
+def _running(job: "Row", attempt: "Row", orphaned: bool) -> "Row":
     from ..store import attempts, jobs
 
     return {
@@ -195,7 +195,7 @@ def _running(job: "dict[str, object]", attempt: "dict[str, object]", orphaned: b
     }
 
 
-def _dead(db: "Db", job: "dict[str, object]", attempt: "dict[str, object]") -> "dict[str, object]":
+def _dead(db: "Db", job: "Row", attempt: "Row") -> "Row":
     from ..store import attempts, jobs
 
     stdout, stderr = attempts.paths(db.spool, attempt)
@@ -211,7 +211,7 @@ def _dead(db: "Db", job: "dict[str, object]", attempt: "dict[str, object]") -> "
     }
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ._board import board
 
     return board(data, view)

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
     from ..store.awaited import Awaited
-    from ..store.db import Db
+    from ..store.db import Db, Row
     from ..terminal import View
 
 SPEC = Verb(
@@ -74,7 +74,7 @@ def run(args: Args, ctx: "Context") -> Result:
     db = ctx.reader()
     awaited = Awaited(db, _meant(args, db))
     progress = _Progress(ctx)
-    deadline = None if args.timeout is None else ctx.started + float(args.timeout)  # type: ignore[arg-type]
+    deadline = None if args.timeout is None else ctx.started + float(args.timeout)
     warned = ctx.json
     try:
         while not _over(args, awaited):
@@ -83,12 +83,9 @@ def run(args: Args, ctx: "Context") -> Result:
                 progress.warn(_unserved(ctx, awaited))
             left = None if deadline is None else deadline - clock.monotonic()
             if left is not None and left <= 0:
-                rows = awaited.rows()
-                if _over(args, awaited):
-                    break
-                raise _timeout(args, ctx, awaited, rows)
+                raise _timeout(args, ctx, awaited)
             progress.show(awaited)
-            pause = float(args.poll_interval)  # type: ignore[arg-type]
+            pause = float(args.poll_interval)
             clock.sleep(pause if left is None else min(pause, left))
             awaited.look()
     finally:
@@ -103,14 +100,14 @@ def _meant(args: Args, db: "Db") -> "list[int]":
     from ..contract.states import ACTIVE
     from ..store import select
 
-    refs: "list[tuple[str, object]]" = args.id  # type: ignore[assignment]
-    queue: "str | None" = args.queue  # type: ignore[assignment]
+    refs: "list[tuple[str, object]]" = args.id
+    queue: "str | None" = args.queue
     found = dict.fromkeys(select.named(db, refs, queue))
     # Beside a key, --queue says in which lane to look for it.
     if args.tag:
-        members = select.selected(db, queue, args.tag)  # type: ignore[arg-type]
+        members = select.selected(db, queue, args.tag)
         if not members:
-            words = [key if value is None else f"{key}={value}" for key, value in args.tag]  # type: ignore[attr-defined]
+            words = [key if value is None else f"{key}={value}" for key, value in args.tag]
             raise SpoolctlError(
                 "NOT_FOUND", f"no job has the tag {' and '.join(words)}", "spoolctl list", {"missing": words}
             )
@@ -141,21 +138,20 @@ def _unserved(ctx: "Context", awaited: "Awaited") -> "list[tuple[str, str]]":
     return [serving.no_worker(ctx, lane) for lane, served in lanes.items() if not served]
 
 
-def _timeout(
-    args: Args, ctx: "Context", awaited: "Awaited", rows: "dict[int, dict[str, object]]"
-) -> SpoolctlError:
-    pending = [job_id for job_id in awaited.ids if job_id in awaited.pending]
+def _timeout(args: Args, ctx: "Context", awaited: "Awaited") -> SpoolctlError:
     if ctx.json:
         ctx.warnings += _unserved(ctx, awaited)
-    settled = [job_id for job_id in rows if job_id not in awaited.pending]
-    number = len(awaited.ids) - len(pending)
-    wait_on = f"spoolctl wait {_spans(pending)}"
+    pending, settled = awaited.left(), awaited.settled_rows()
+    total, number = len(awaited.ids), len(awaited.ids) - len(pending)
+    remediation = f"spoolctl wait {_spans(pending)}"
+    if number:
+        remediation += f"  # settled: {_spans(list(settled)) if number == len(settled) else number}"
     return SpoolctlError(
         "TIMEOUT",
-        f"{len(pending)} of {len(awaited.ids)} jobs have not settled within {args.timeout} s",
-        wait_on + (f"  # settled: {_spans(settled) if number == len(settled) else number}" if number else ""),
+        f"{len(pending)} of {total} jobs have not settled within {args.timeout} s",
+        remediation,
         {
-            "settled": {str(i): _job(args, awaited.db, rows[i]) for i in settled},
+            "settled": {str(job_id): _job(args, awaited.db, row) for job_id, row in settled.items()},
             "pending": pending,
         },
     )
@@ -175,7 +171,7 @@ def _spans(ids: "list[int]", most: int = 20) -> str:
     return " ".join(words if len(words) <= most else [*words[:most], "..."])
 
 
-def _answer(args: Args, db: "Db", awaited: "Awaited") -> "dict[str, object]":
+def _answer(args: Args, db: "Db", awaited: "Awaited") -> "Row":
     rows = awaited.rows()
     return {
         "all_succeeded": not awaited.failed,
@@ -184,7 +180,7 @@ def _answer(args: Args, db: "Db", awaited: "Awaited") -> "dict[str, object]":
     }
 
 
-def _counts(awaited: "Awaited", rows: "dict[int, dict[str, object]]") -> "dict[str, int]":
+def _counts(awaited: "Awaited", rows: "dict[int, Row]") -> "dict[str, int]":
     """{state: n} of the states that occur; a pruned job has none."""
     found = {state: n for state, n in awaited.counts.items() if state is not None}
     for job_id in awaited.pending:
@@ -193,7 +189,7 @@ def _counts(awaited: "Awaited", rows: "dict[int, dict[str, object]]") -> "dict[s
     return {state: found[state] for state in sorted(found)}
 
 
-def _job(args: Args, db: "Db", row: "dict[str, object]") -> "dict[str, object]":
+def _job(args: Args, db: "Db", row: "Row") -> "Row":
     if row["state"] is None:
         return {"state": None}
     job = {name: row[name] for name in ("state", "attempts", "last_exit_code", "last_error")}
@@ -202,8 +198,8 @@ def _job(args: Args, db: "Db", row: "dict[str, object]") -> "dict[str, object]":
         from ._tails import tails
 
         job["failure_reason"] = row["last_failure_reason"]
-        last = attempts.latest(db, row["id"])  # type: ignore[arg-type]
-        job["streams"] = tails(db.spool, last, args.tail_bytes)  # type: ignore[arg-type]
+        last = attempts.latest(db, row["id"])
+        job["streams"] = tails(db.spool, last, args.tail_bytes)
     return job
 
 
@@ -246,7 +242,7 @@ class _Progress:
             self.ctx.err.write(f"spoolctl: warning {code}: {message}\n".encode("utf-8", "replace"))
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     from ._outcome import outcome
 
     return outcome(data, view)

@@ -8,6 +8,7 @@ from ..errors import EXIT_UNSUCCESSFUL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..store.db import Row
     from ..terminal import View
 
 _COUNT = Integer(1, limits.CONCURRENCY_MAX)
@@ -93,12 +94,12 @@ def run(args: Args, ctx: "Context") -> Result:
         label=str(args.worker_id or f"{os.uname().nodename}-{os.getpid()}"),
         once=bool(args.once),
         drain=bool(args.drain),
-        slots=args.slots,  # type: ignore[arg-type]
-        concurrency=int(args.concurrency),  # type: ignore[call-overload]
-        max_jobs=args.max_jobs,  # type: ignore[arg-type]
-        idle_timeout=args.idle_timeout,  # type: ignore[arg-type]
-        poll_interval=float(args.poll_interval),  # type: ignore[arg-type]
-        grace=float(args.grace),  # type: ignore[arg-type]
+        slots=args.slots,
+        concurrency=int(args.concurrency),
+        max_jobs=args.max_jobs,
+        idle_timeout=args.idle_timeout,
+        poll_interval=float(args.poll_interval),
+        grace=float(args.grace),
     )
 
     def say(line: str) -> bool:
@@ -107,7 +108,7 @@ def run(args: Args, ctx: "Context") -> Result:
     loop = Loop(db, options, ctx.environ, (lambda line: True) if ctx.json else say)
     loop.run()
     tally = loop.tally
-    answer: "dict[str, object]"
+    answer: "Row"
     if options.once:
         answer = tally.last or {"claimed": False}
     elif options.drain:
@@ -125,7 +126,7 @@ def run(args: Args, ctx: "Context") -> Result:
     return Result(answer, warnings=warnings, exit_code=EXIT_UNSUCCESSFUL if failed else 0)
 
 
-def text(data: "dict[str, object]", view: "View") -> str:
+def text(data: "Row", view: "View") -> str:
     if "claimed" in data:
         if not data["claimed"]:
             return "nothing to run\n"
@@ -134,5 +135,5 @@ def text(data: "dict[str, object]", view: "View") -> str:
         return f"stopped after {data['executed']} attempts\n"
     head = "drained" if data["drained"] else "stopped before the lane had settled"
     counts = f"{data['executed']} attempts: {data['succeeded']} succeeded, {data['failed']} failed"
-    held = f"; unsettled: {', '.join(map(str, data['unsettled']))}" if data["unsettled"] else ""  # type: ignore[call-overload]
+    held = f"; unsettled: {', '.join(map(str, data['unsettled']))}" if data["unsettled"] else ""
     return f"{head}: {counts}, {data['dead']} jobs dead{held}\n"

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
+    from ..store.db import Row
     from .adoption import OwnTree
 
 # A leader that dies of these within a second of the worker's own stop was stopped by somebody who
@@ -27,18 +28,18 @@ class Attempt:
     """`why` is the reason its tree is being ended; LEFTOVERS means the command had ended by itself."""
 
     def __init__(
-        self, row: "dict[str, object]", process: "subprocess.Popen[bytes]", tree: "OwnTree", worker_id: str
+        self, row: "Row", process: "subprocess.Popen[bytes]", tree: "OwnTree", worker_id: str
     ) -> None:
         self.row = row
-        self.job_id = int(row["id"])  # type: ignore[call-overload]
-        self.attempt_no = int(row["attempt_no"])  # type: ignore[call-overload]
+        self.job_id = int(row["id"])
+        self.attempt_no = int(row["attempt_no"])
         self.worker_id = worker_id
         self.tree = tree
         self.pid = process.pid
         self._process = process
         self.started = clock.monotonic()
         timeout = row["timeout"]
-        self.deadline = None if timeout is None else self.started + float(timeout)  # type: ignore[arg-type]
+        self.deadline = None if timeout is None else self.started + float(timeout)
         self.exit: "int | None" = None  # exit code, or minus the signal
         self.exited_at = 0.0
         self.why: "str | None" = None
@@ -48,7 +49,7 @@ class Attempt:
 
     @property
     def max_output(self) -> "int | None":
-        return self.row["max_output"]  # type: ignore[return-value]
+        return self.row["max_output"]
 
     def poll(self) -> bool:
         """Whether the leader has ended. It stays a zombie, so that its number stays its own."""
@@ -63,6 +64,8 @@ class Attempt:
     def end(self, why: str, grace: float) -> None:
         """Begin to end the tree, unless that has begun. A leader that ended keeps its own outcome."""
         if self.ending is None:
+            if why not in (LEFTOVERS, LOST) and self.poll():
+                return
             self.why = why
             self.ending = Ending(self.tree, grace)
         elif self.why == LEFTOVERS and why in (SHUTDOWN, CANCEL, REQUEUE, LOST):
@@ -85,7 +88,8 @@ class Attempt:
                 return not self._held(stopping)
             else:
                 self.end(LEFTOVERS, grace)
-        assert self.ending is not None
+        if self.ending is None:
+            return False  # it ended by itself just before its time was up
         self.poll()
         if clock.monotonic() >= self.ending.at or self.exit is not None:
             self.ending.step()
@@ -123,7 +127,7 @@ class Attempt:
         """What is to be recorded."""
         code = self.exit
         name = signal_name(-code) if code is not None and code < 0 else None
-        base: "dict[str, object]" = {"exit_code": code, "signal": name, "worker_id": self.worker_id}
+        base: "Row" = {"exit_code": code, "signal": name, "worker_id": self.worker_id}
         if self.why == TIMEOUT:
             error = f"timed out after {self.row['timeout']}s"
             return self._made("timed_out", "timed_out", FAILURE, "timeout", error, base)
@@ -152,7 +156,7 @@ class Attempt:
         cost: str,
         reason: "str | None",
         error: "str | None",
-        base: "dict[str, object]",
+        base: "Row",
         detail: "str | None" = None,
     ) -> Outcome:
         told = error if event in ("failed", "timed_out") else None
@@ -166,7 +170,7 @@ class Attempt:
             reason,
             error,
             detail=text,
-            **base,  # type: ignore[arg-type]
+            **base,
         )
 
 
@@ -177,11 +181,11 @@ def signal_name(number: int) -> str:
         return f"SIG{number}"
 
 
-def spawn_failed(row: "dict[str, object]", error: str, worker_id: str, full: bool = False) -> settle.Outcome:
+def spawn_failed(row: "Row", error: str, worker_id: str, full: bool = False) -> settle.Outcome:
     """The outcome of an attempt whose command could not be started, or whose files could not be made."""
     return Outcome(
-        int(row["id"]),  # type: ignore[call-overload]
-        int(row["attempt_no"]),  # type: ignore[call-overload]
+        int(row["id"]),
+        int(row["attempt_no"]),
         "failed",
         "failed",
         FAILURE,

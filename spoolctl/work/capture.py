@@ -13,18 +13,74 @@ from ..paths import Spool, raw
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def open_streams(spool: Spool, job_id: int, attempt_no: int) -> "tuple[int, int]":
-    """Descriptors for stdout and stderr, empty, private and locked. Raises OSError.
+class Captures:
+    """Opens capture files. A spare pair can be made while a command runs, so that the next one need not
+    wait for the file system: it lies beside the workers' locks until its folder gets a job's name."""
 
-    Files found under a new attempt's number are what a power cut left of one that never counted.
-    """
-    job = raw(f"{spool.output}/{job_id}")
-    folder = b"%s/%d" % (job, attempt_no)
-    try:
-        _make(job)
-    except FileNotFoundError:
-        _make(raw(spool.output))
-        _make(job)
+    def __init__(self, spool: Spool, instance: int) -> None:
+        self.spool = spool
+        self.spare = raw(spare_path(spool, instance))
+        self._output = raw(spool.output) + b"/"
+        self._ready: "tuple[int, int] | None" = None
+
+    def prepare(self) -> None:
+        """Make a spare pair, unless there is one. What fails here fails again, and is told, in `open`."""
+        if self._ready is None:
+            try:
+                discard(self.spare)
+                _make(self.spare)
+                self._ready = _pair(self.spare + b"/1")
+            except OSError:
+                pass
+
+    def open(self, job_id: int, attempt_no: int) -> "tuple[int, int]":
+        """Descriptors for stdout and stderr, empty, private and locked. Raises OSError.
+
+        Files found under a new attempt's number are what a power cut left of one that never counted.
+        """
+        job = self._output + b"%d" % job_id
+        if self._ready is not None and attempt_no == 1:
+            try:
+                os.rename(self.spare, job)
+            except OSError:
+                pass  # no folder to put it in yet, or one of that name: made step by step below
+            else:
+                pair, self._ready = self._ready, None
+                return pair
+        try:
+            _make(job)
+        except FileNotFoundError:
+            _make(raw(self.spool.output))
+            _make(job)
+        return _pair(job + b"/%d" % attempt_no)
+
+    def close(self) -> None:
+        if self._ready is not None:
+            for fd in self._ready:
+                os.close(fd)
+            self._ready = None
+        discard(self.spare)
+
+
+def spare_path(spool: Spool, instance: int) -> str:
+    return f"{spool.workers}/{instance}.spare"
+
+
+def discard(spare: bytes) -> None:
+    """Remove a spare pair that a worker left."""
+    for name in (b"/1/stdout", b"/1/stderr"):
+        try:
+            os.unlink(spare + name)
+        except OSError:
+            pass
+    for name in (b"/1", b""):
+        try:
+            os.rmdir(spare + name)
+        except OSError:
+            pass
+
+
+def _pair(folder: bytes) -> "tuple[int, int]":
     _make(folder)
     fds = []
     try:

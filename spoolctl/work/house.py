@@ -108,9 +108,9 @@ def changed(loop: "Loop") -> None:
         for job_id, attempt_no, _ in asked:
             control.stamp(conn, job_id, attempt_no, clock.now())
     for job_id, attempt_no, what in asked:
-        one = loop.running.get(job_id)  # type: ignore[assignment]
-        if one is not None and one.attempt_no == attempt_no:
-            one.end(what, loop.options.grace)
+        asked_of = loop.running.get(job_id)
+        if asked_of is not None and asked_of.attempt_no == attempt_no:
+            asked_of.end(what, loop.options.grace)
 
 
 def look_after(loop: "Loop") -> None:
@@ -126,6 +126,8 @@ def look_after(loop: "Loop") -> None:
         loop.rows_at = now + ROWS_EVERY
         loop.reaper.find_dead_rows(loop.me.instance)
     loop.me.beat()
+    if loop.starter is not None:
+        loop.starter.adoption.refresh()  # what was kept may have ended, and waits to be reaped
     if loop.reaper.bury() and not loop.results and not loop.stopping:
         _bury(loop)
     if (not loop.running or loop.db.wal_bytes() >= BUSY_TRIGGER) and loop.checkpointer.due():
@@ -176,28 +178,24 @@ def _settled(loop: "Loop") -> bool:
             return False
         loop.unsettled = []
         rows = owners.running_in_lane(db, options.queue, options.kind)
-        found = {owner: workers.get(db, owner) for owner in {int(row["owner"]) for row in rows}}  # type: ignore[call-overload]
+        found = {owner: workers.get(db, owner) for owner in {int(row["owner"]) for row in rows}}
     for row in rows:
-        owner = found[int(row["owner"])]  # type: ignore[call-overload]
+        owner = found[int(row["owner"])]
         leased = row["owner"] == 0
         unknown = owner is not None and identity.liveness(db.spool, owner) == identity.UNKNOWN
         if not (leased or unknown or row["ending_since"] is not None):
             return False
-        loop.unsettled.append(int(row["id"]))  # type: ignore[call-overload]
+        loop.unsettled.append(int(row["id"]))
     return True
 
 
 def until(loop: "Loop") -> float:
     """Seconds the loop may sleep."""
     now = clock.monotonic()
-    if loop.paused_until > now:
-        return loop.paused_until - now
-    if loop.results or loop.unrecorded or loop.reaped:
-        return 0.0
-    times = [now + min(loop.options.poll_interval, EVERY), loop.house_at]
     wanted = loop._wanted()
-    if wanted > 0 and (loop.ready or loop.stale):
-        return 0.0
+    times = [now + min(loop.options.poll_interval, EVERY), loop.house_at]
+    if loop.results or loop.unrecorded or loop.reaped or (wanted > 0 and (loop.ready or loop.stale)):
+        times.append(loop.paused_until)
     if loop.running:
         times.append(now + REQUESTS_EVERY)
         times += [at for one in loop.running.values() if (at := one.next_at()) is not None]

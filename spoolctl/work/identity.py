@@ -11,6 +11,10 @@ import os
 from ..paths import Spool, raw
 from . import proc
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+
 ALIVE, DEAD, UNKNOWN = "ALIVE", "DEAD", "UNKNOWN"
 
 
@@ -47,7 +51,7 @@ class WorkerLock:
         os.close(self.fd)
 
 
-def myself() -> "dict[str, object]":
+def myself() -> "Row":
     """What identifies this process, as columns of `workers`."""
     me = proc.stat(os.getpid())
     return {
@@ -64,9 +68,9 @@ def _same(a: object, b: object) -> bool:
     return a is not None and a == b
 
 
-def lock_witness(spool: Spool, worker: "dict[str, object]") -> "str | None":
+def lock_witness(spool: Spool, worker: "Row") -> "str | None":
     """ALIVE when the worker's lock is held, DEAD when it can be taken, None when there is no such file."""
-    path = raw(lock_path(spool, int(worker["instance"])))  # type: ignore[call-overload]
+    path = raw(lock_path(spool, int(worker["instance"])))
     wanted = (worker["lock_dev"], worker["lock_ino"])
     for candidate in (path, None):
         name = candidate or _by_inode(spool, wanted)
@@ -128,7 +132,7 @@ def process_witness(pid: int, start: "int | None") -> str:
     return ALIVE
 
 
-def liveness(spool: Spool, worker: "dict[str, object]") -> str:
+def liveness(spool: Spool, worker: "Row") -> str:
     """ALIVE, DEAD or UNKNOWN for a row of `workers`."""
     here = proc.boot_id()
     if worker["boot_id"] is None or here is None:
@@ -140,7 +144,7 @@ def liveness(spool: Spool, worker: "dict[str, object]") -> str:
         return ALIVE
     process = UNKNOWN
     if _same(worker["pid_ns"], proc.pid_namespace()):
-        process = process_witness(int(worker["pid"]), worker["pid_start"])  # type: ignore[call-overload, arg-type]
+        process = process_witness(int(worker["pid"]), worker["pid_start"])
     if process == ALIVE:
         return ALIVE
     return DEAD if DEAD in (lock, process) else UNKNOWN
@@ -148,7 +152,8 @@ def liveness(spool: Spool, worker: "dict[str, object]") -> str:
 
 def capture_held(spool: Spool, job_id: int, attempt_no: int) -> "bool | None":
     """Whether some process still holds the attempt's capture files; None when there are none."""
-    answers = [try_shared(raw(spool.stream(job_id, attempt_no, stream))) for stream in ("stdout", "stderr")]
+    folder = raw(f"{spool.output}/{job_id}/{attempt_no}/")
+    answers = [try_shared(folder + b"stdout"), try_shared(folder + b"stderr")]
     if True in answers:
         return True
     return None if None in answers else False

@@ -24,11 +24,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.db import Row
     from .attempt import Attempt
     from .room import Room
     from .start import Starter
 
 PATIENCE = 0.05  # seconds a turn waits for the write lock
+LEAVE_PATIENCE = 2.0
 AGAIN = 0.02  # until the next try when it was not free
 DISK_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -84,7 +86,7 @@ class Loop:
         self.running: "dict[int, Attempt]" = {}
         self.results: "list[tuple[settle.Outcome, float]]" = []
         self.reaped: "list[Reaping]" = []
-        self.unrecorded: "list[dict[str, object]]" = []
+        self.unrecorded: "list[Row]" = []
         self.claims = 0
         self.retired: "SpoolctlError | None" = None  # why nothing more is claimed
         self.ready = False  # something is due and a slot is free, as of the last look
@@ -105,10 +107,10 @@ class Loop:
 
     def run(self) -> None:
         """Work until there is a reason to leave. Raises DB_INVALID when the queue was taken away."""
-        self.db.impatient(PATIENCE)
         self.stops.install()
         try:
             house.begin(self)
+            self.db.impatient(PATIENCE)
             while True:
                 self.stops.drain()
                 self._turn()
@@ -126,7 +128,6 @@ class Loop:
             self._record_and_claim()
             self._write_down()
             house.look_after(self)
-            self.disk_failures = 0
         except Replaced as gone:
             house.abandon(self)
             raise gone
@@ -139,6 +140,7 @@ class Loop:
 
     def _hold_on(self, error: SpoolctlError) -> None:
         """A fault that may pass: keep everything and try again. Raises what cannot pass."""
+        self.stale = True  # what was seen may not have been acted on
         if error.code == "LOCKED":
             self.paused_until = clock.monotonic() + AGAIN
             return
@@ -186,7 +188,7 @@ class Loop:
             return
         now, began = clock.now(), clock.boottime()
         states: "list[str | None]" = []
-        taken: "list[dict[str, object]]" = []
+        taken: "list[Row]" = []
         buried: "list[int]" = []
         if wanted > 0:
             self.me.prepare()
@@ -208,6 +210,7 @@ class Loop:
                     self.me.row, now, began,
                 )  # fmt: skip
         hooks.at("recorded")
+        self.disk_failures = 0
         if wanted > 0:
             self.me.joined()
         self.reaper.buried(buried)
@@ -220,7 +223,7 @@ class Loop:
         self.claims += len(taken)
         self._start(taken, began)
 
-    def _start(self, taken: "list[dict[str, object]]", began: float) -> None:
+    def _start(self, taken: "list[Row]", began: float) -> None:
         if not taken:
             return
         from .attempt import Attempt
@@ -229,7 +232,7 @@ class Loop:
         if self.starter is None:
             from .room import Room
 
-            self.starter = Starter(self.db.spool, self.environ, self.options.label)
+            self.starter = Starter(self.db.spool, self.environ, self.options.label, self.me.instance)
             self.room = Room(self.db.spool, self.options.grace)
         for row in taken:
             if self.stopping:
@@ -259,23 +262,26 @@ class Loop:
         hooks.at("written down")
         self.unrecorded = []
         for child in lost:
-            one = self.running.get(child["job_id"])  # type: ignore[call-overload]
+            one = self.running.get(child["job_id"])
             if one is not None:
                 house.lose(self, one)
 
     def _sleep(self) -> None:
         seconds = house.until(self)
         if seconds > 0:
+            if self.starter is not None and self.running and not self.stopping:
+                self.starter.captures.prepare()  # while the command runs anyway
             poller = select.poll()
             poller.register(self.stops.fd, select.POLLIN)
             poller.poll(max(1, int(seconds * 1000 + 0.999)))
 
     def _leave(self) -> None:
         try:
+            self.db.impatient(LEAVE_PATIENCE)
             self.me.leave()
         except (SpoolctlError, sqlite3.Error):
             pass  # the row is found dead by its lock and removed by others
         if self.starter is not None:
-            self.starter.spawner.close()
+            self.starter.close()
         self.reaper.close()
         self.stops.restore()

@@ -5,6 +5,10 @@ from ..store import workers
 from ..store.db import Db
 from . import identity
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+
 BEAT = 10.0
 
 
@@ -13,7 +17,7 @@ class Membership:
 
     def __init__(self, db: Db, label: str, lane: str, kind: str, concurrency: int, grace: float) -> None:
         self.db = db
-        self.row: "dict[str, object]" = {
+        self.row: "Row" = {
             "instance": 0,
             "label": label,
             "lane": lane,
@@ -27,15 +31,19 @@ class Membership:
 
     @property
     def instance(self) -> int:
-        return int(self.row["instance"]) if self._named else 0  # type: ignore[call-overload]
+        return int(self.row["instance"]) if self._named else 0
 
     def prepare(self) -> None:
         """Make and take the lock, before the transaction that registers. Raises SpoolctlError, OSError."""
         if self.lock is None:
+            from ..store.faults import of_os
             from ..store.place import make_folder
 
             make_folder(self.db.spool.workers)
-            self.lock = identity.WorkerLock(self.db.spool)
+            try:
+                self.lock = identity.WorkerLock(self.db.spool)
+            except OSError as error:
+                raise of_os(error, self.db.spool.workers) or error from None
             self.row.update(identity.myself(), lock_dev=self.lock.dev, lock_ino=self.lock.ino)
 
     def join(self, conn: object, now: float) -> None:
@@ -48,7 +56,7 @@ class Membership:
         """The registration is committed: give the lock its name."""
         if not self._named:
             assert self.lock is not None
-            self.lock.name(int(self.row["instance"]))  # type: ignore[call-overload]
+            self.lock.name(int(self.row["instance"]))
             self._named = True
             self._next_beat = clock.monotonic() + BEAT
 

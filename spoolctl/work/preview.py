@@ -27,10 +27,10 @@ class Piece:
 
 
 def opened(path: str) -> "tuple[int, int] | None":
-    """(descriptor, size) of a capture file, None when it is gone. Raises OSError for one we may not read."""
+    """(descriptor, size) of a capture file, None when it is gone or not for us to read."""
     try:
         fd = os.open(raw(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return None
     info = os.fstat(fd)
     if (info.st_mode & 0o170000) != 0o100000:  # a job can put anything in the place of its files

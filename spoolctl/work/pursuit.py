@@ -13,6 +13,10 @@ from . import identity
 from .ending import GONE, STUCK, Ending
 from .reap import DEFAULT_GRACE, Reaping, tree_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+
 OVER, PENDING, UNVERIFIABLE, NOT_STARTED, REFUSED = (
     "over",
     "pending",
@@ -28,18 +32,18 @@ LOOK = 0.01
 class Pursuit:
     """One running job and what is asked of it; `outcome` is one of the words above once decided."""
 
-    def __init__(self, db: Db, job: "dict[str, object]", what: str, unverified: bool) -> None:
+    def __init__(self, db: Db, job: "Row", what: str, unverified: bool) -> None:
         self.db = db
         self.job = job
         self.what = what
         self.unverified = unverified
-        self.job_id = int(job["id"])  # type: ignore[call-overload]
-        self.attempt_no = int(job["attempt_no"])  # type: ignore[call-overload]
+        self.job_id = int(job["id"])
+        self.attempt_no = int(job["attempt_no"])
         self.outcome: "str | None" = None
         self.used_unverified = False
-        owner = workers.get(db, int(job["owner"]))  # type: ignore[call-overload]
+        owner = workers.get(db, int(job["owner"]))
         self.life = identity.liveness(db.spool, owner) if owner else identity.DEAD
-        self.grace = float(owner["grace"]) if owner else DEFAULT_GRACE  # type: ignore[arg-type]
+        self.grace = float(owner["grace"]) if owner else DEFAULT_GRACE
         self.began = clock.monotonic()
         self.deadline = self.began + self.grace + BEYOND_GRACE
         self.ending: "Ending | None" = None
@@ -89,7 +93,7 @@ class Pursuit:
 
     def _silent(self) -> None:
         """The owner does not answer: it is stopped, or it died meanwhile."""
-        owner = workers.get(self.db, int(self.job["owner"]))  # type: ignore[call-overload]
+        owner = workers.get(self.db, int(self.job["owner"]))
         if owner is None or identity.liveness(self.db.spool, owner) == identity.DEAD:
             self.life = identity.DEAD
             return

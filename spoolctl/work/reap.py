@@ -10,9 +10,13 @@ from ..paths import raw
 from ..store import owners, workers
 from ..store.db import Db
 from ..store.settle import CRASH, Outcome
-from . import identity, proc
+from . import capture, identity, proc
 from .ending import GONE, STUCK, Ending
 from .tree import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
 
 DEFAULT_GRACE = 5.0  # of an owner whose row is gone
 
@@ -20,11 +24,11 @@ DEFAULT_GRACE = 5.0  # of an owner whose row is gone
 class Reaping:
     """One running job of a dead owner, until its tree is proven gone."""
 
-    def __init__(self, db: Db, job: "dict[str, object]", grace: float) -> None:
+    def __init__(self, db: Db, job: "Row", grace: float) -> None:
         self.job = job
-        self.job_id = int(job["id"])  # type: ignore[call-overload]
-        self.attempt_no = int(job["attempt_no"])  # type: ignore[call-overload]
-        self.owner = int(job["owner"])  # type: ignore[call-overload]
+        self.job_id = int(job["id"])
+        self.attempt_no = int(job["attempt_no"])
+        self.owner = int(job["owner"])
         self.ending = Ending(tree_of(db, job), grace)
         # Processes of another boot are gone, and their numbers mean nothing here.
         self.over = job["boot_id"] is not None and job["boot_id"] != proc.boot_id()
@@ -53,17 +57,17 @@ class Reaping:
         )
 
 
-def tree_of(db: Db, job: "dict[str, object]") -> Tree:
+def tree_of(db: Db, job: "Row") -> Tree:
     """The tree of somebody else's attempt; a pid recorded in another namespace says nothing here."""
     here = job["pid_ns"] is not None and job["pid_ns"] == proc.pid_namespace()
     return Tree(
         db.spool,
-        int(job["id"]),  # type: ignore[call-overload]
-        int(job["attempt_no"]),  # type: ignore[call-overload]
-        job["pid"] if here else None,  # type: ignore[arg-type]
-        job["pid_start"] if here else None,  # type: ignore[arg-type]
+        int(job["id"]),
+        int(job["attempt_no"]),
+        job["pid"] if here else None,
+        job["pid_start"] if here else None,
         str(job["token"]),
-        job["began"],  # type: ignore[arg-type]
+        job["began"],
     )
 
 
@@ -82,9 +86,9 @@ class Reaper:
             if row is not None and identity.liveness(self.db.spool, row) != identity.DEAD:
                 continue
             self.dead.add(owner)
-            grace = float(row["grace"]) if row else DEFAULT_GRACE  # type: ignore[arg-type]
+            grace = float(row["grace"]) if row else DEFAULT_GRACE
             for job in owners.running_of(self.db, owner):
-                key = (int(job["id"]), int(job["attempt_no"]))  # type: ignore[call-overload]
+                key = (int(job["id"]), int(job["attempt_no"]))
                 if key not in self.active:
                     self.active[key] = Reaping(self.db, job, grace)
 
@@ -112,6 +116,7 @@ class Reaper:
     def buried(self, instances: "list[int]") -> None:
         for instance in instances:
             self.dead.discard(instance)
+            capture.discard(raw(capture.spare_path(self.db.spool, instance)))
             try:
                 os.unlink(raw(identity.lock_path(self.db.spool, instance)))
             except OSError:
@@ -121,7 +126,7 @@ class Reaper:
         """Rows of workers that died with nothing running."""
         for row in workers.all_rows(self.db):
             if row["instance"] != me and identity.liveness(self.db.spool, row) == identity.DEAD:
-                self.dead.add(int(row["instance"]))  # type: ignore[call-overload]
+                self.dead.add(int(row["instance"]))
 
     def close(self) -> None:
         for one in self.active.values():

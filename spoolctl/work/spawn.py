@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
+    from ..store.db import Row
+
 
 class SpawnFailed(Exception):
     """The command could not be started; the text is the attempt's error. `transient`: it was not the
@@ -37,7 +39,7 @@ class Spawner:
         self._found: "dict[tuple[bytes, bytes], bytes]" = {}
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def environment(self, row: "dict[str, object]") -> "dict[bytes, bytes]":
+    def environment(self, row: "Row") -> "dict[bytes, bytes]":
         """The worker's variables, then the submitter's captured ones, then the job's, then ours."""
         found = dict(self.base)
         for stored in (row["captured_env"], row["env"]):
@@ -67,7 +69,7 @@ class Spawner:
                     break  # relative to the job's directory: exec looks there, not here
         return found
 
-    def start(self, row: "dict[str, object]", stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+    def start(self, row: "Row", stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
         """Start the job's command. Raises SpawnFailed."""
         import subprocess
 

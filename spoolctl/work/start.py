@@ -11,25 +11,30 @@ from .adoption import Adoption, OwnTree, become_subreaper
 from .attempt import Attempt, spawn_failed
 from .spawn import Spawner, SpawnFailed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Starter:
     """Starts commands for one worker. Made at the first claim: an idle worker loads none of this."""
 
-    def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str) -> None:
+    def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str, instance: int) -> None:
         self.spool = spool
+        self.captures = capture.Captures(spool, instance)
         self.worker_id = worker_id
         self.spawner = Spawner(spool, environ)
         self.subreaper = become_subreaper()
         self.adoption = Adoption(spool)
 
-    def start(self, row: "dict[str, object]", began: float) -> "Attempt | Outcome":
+    def start(self, row: "Row", began: float) -> "Attempt | Outcome":
         """The running attempt, or the outcome of one that could not be started."""
-        job_id, attempt_no = int(row["id"]), int(row["attempt_no"])  # type: ignore[call-overload]
+        job_id, attempt_no = int(row["id"]), int(row["attempt_no"])
         hooks.at("claimed")
         try:
-            stdout, stderr = capture.open_streams(self.spool, job_id, attempt_no)
+            stdout, stderr = self.captures.open(job_id, attempt_no)
         except OSError as error:
             path = self.spool.stream(job_id, attempt_no, "stdout")
             name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else path
@@ -52,12 +57,16 @@ class Starter:
         )  # fmt: skip
         return Attempt(row, process, tree, self.worker_id)
 
+    def close(self) -> None:
+        self.captures.close()
+        self.spawner.close()
 
-def given_back(row: "dict[str, object]", worker_id: str) -> Outcome:
+
+def given_back(row: "Row", worker_id: str) -> Outcome:
     """The outcome of a claimed job that this worker will not run: queued at once, no budget spent."""
     return Outcome(
-        int(row["id"]),  # type: ignore[call-overload]
-        int(row["attempt_no"]),  # type: ignore[call-overload]
+        int(row["id"]),
+        int(row["attempt_no"]),
         "abandoned",
         "interrupted",
         FREE,

@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.db import Row
+
 RESULTS = {"succeeded": "succeeded", "failed": "failed", "timed_out": "timed_out", "canceled": "canceled"}
 
 
@@ -16,7 +18,7 @@ class Tally:
         self._say = say
         self.dropped = 0
         self.executed = self.succeeded = self.failed = self.dead = 0
-        self.last: "dict[str, object] | None" = None
+        self.last: "Row | None" = None
 
     def record(self, outcome: Outcome, job_state: "str | None", seconds: float) -> None:
         """An outcome was settled with this next state of the job, None when it was refused."""

@@ -9,7 +9,18 @@ import signal
 import subprocess
 
 import pytest
-from support import ROOT, clean_env, cli, command, finish, run, strict_json, valid_line, valid_word, wait_until
+from support import (
+    ROOT,
+    clean_env,
+    cli,
+    command,
+    finish,
+    run,
+    strict_json,
+    valid_line,
+    valid_word,
+    wait_until,
+)
 
 from spoolctl import __version__, argv, registry
 from spoolctl.contract.spec import Arg, Flag, Verb
@@ -96,7 +107,12 @@ def test_two_refusals_in_a_row_are_equal_but_for_the_moment(spool, verb):
 
 @pytest.mark.parametrize(
     "words",
-    [("--json", "list"), ("list", "--json"), ("list", "--limit", "1", "--json"), ("list", "--json", "--limit=1")],
+    [
+        ("--json", "list"),
+        ("list", "--json"),
+        ("list", "--limit", "1", "--json"),
+        ("list", "--json", "--limit=1"),
+    ],
 )
 def test_json_may_stand_anywhere(spool, words):
     assert spool.run(*words).data["count"] == 0
@@ -119,7 +135,12 @@ def test_json_also_selects_the_envelope_for_what_cannot_be_parsed(spool, words, 
 @pytest.mark.parametrize("word", ["--json=1", "--json=", "--json=true", "--json=false"])
 @pytest.mark.parametrize("where", ["before", "after", "no verb", "unknown verb"])
 def test_a_value_on_json_is_refused_in_an_envelope(spool, word, where):
-    words = {"before": [word, "list"], "after": ["list", word], "no verb": [word], "unknown verb": ["nope", word]}
+    words = {
+        "before": [word, "list"],
+        "after": ["list", word],
+        "no verb": [word],
+        "unknown verb": ["nope", word],
+    }
     answer = spool.run(*words[where])
     assert answer.json is not None
     assert answer.code == ("UNKNOWN_COMMAND" if where == "unknown verb" else "INVALID_INPUT")
@@ -143,8 +164,9 @@ def test_no_verb_is_missing(spool):
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("lst", "list"), ("stauts", "status"), ("ad", "add"), ("config-shwo", "config-show"), ("cancle", "cancel"),
-     ("frobnicate", None), ("", None), ("LIST", None), ("x" * 10_000, None), ("-1", None), ("li st", "list")],
+    [("lst", "list"), ("stauts", "status"), ("ad", "add"), ("config-shwo", "config-show"),
+     ("cancle", "cancel"), ("frobnicate", None), ("", None), ("LIST", None), ("x" * 10_000, None),
+     ("-1", None), ("li st", "list")],
 )  # fmt: skip
 def test_an_unknown_verb_suggests_the_nearest(spool, word, meant):
     error = refused(spool.run(word, "--json"), "UNKNOWN_COMMAND")
@@ -212,7 +234,9 @@ def test_a_flag_takes_its_value_behind_a_blank_or_an_equals_sign(spool):
     assert spool.show(spool.add("-q=y", "--", "true"))["job"]["queue"] == "y"
 
 
-@pytest.mark.parametrize("words", [("--prio", "1"), ("--prio=1",), ("--pri",), ("--jso",), ("--q", "x"), ("-qx",)])
+@pytest.mark.parametrize(
+    "words", [("--prio", "1"), ("--prio=1",), ("--pri",), ("--jso",), ("--q", "x"), ("-qx",)]
+)
 def test_flags_are_never_abbreviated(spool, words):
     assert spool.run("add", "--json", *words, "--", "true").code == "UNKNOWN_FLAG"
 
@@ -252,7 +276,12 @@ def test_every_flag_that_takes_a_value_misses_it(spool, verb):
 
 
 def test_db_before_the_verb_misses_its_value(spool):
-    for words in (("--db",), ("--db", "--json", "list"), ("--db", "--", "list"), ("--db", "--json=1", "list")):
+    for words in (
+        ("--db",),
+        ("--db", "--json", "list"),
+        ("--db", "--", "list"),
+        ("--db", "--json=1", "list"),
+    ):
         refused(spool.run(*words), flag="--db", value=None)
 
 
@@ -365,7 +394,11 @@ NUMBERS = Verb(
     "numbers",
     "for this test",
     args=(Arg("WORDS", Integer(-5, 5), "*"),),
-    flags=(Flag("--n", Integer(-5, 5)), Flag("--word", Command(), short="-w"), Flag("--way", Choice("up", "down"))),
+    flags=(
+        Flag("--n", Integer(-5, 5)),
+        Flag("--word", Command(), short="-w"),
+        Flag("--way", Choice("up", "down")),
+    ),
 )
 
 
@@ -465,7 +498,10 @@ def test_next_commands_and_hints_repeat_db_where_it_came_as_a_flag(spool):
         (["--", "-n", "--json", "--queue"], ["-n", "--json", "--queue"]),
         (["echo", "-5", "-", "-.5"], ["echo", "-5", "-", "-.5"]),
         (["--", "a", ""], ["a", ""]),
-        (["--", "a b", "*", "$HOME", "it's", "n\nl", "\ttab"], ["a b", "*", "$HOME", "it's", "n\nl", "\ttab"]),
+        (
+            ["--", "a b", "*", "$HOME", "it's", "n\nl", "\ttab"],
+            ["a b", "*", "$HOME", "it's", "n\nl", "\ttab"],
+        ),
         (["-c", "echo $HOME | wc"], ["sh", "-c", "echo $HOME | wc"]),
         (["-c=x"], ["sh", "-c", "x"]),
         (["-c", "-x"], ["sh", "-c", "-x"]),
@@ -528,7 +564,9 @@ def test_syntax_is_refused_before_values_and_values_before_exclusions(spool):
 
 
 def test_the_first_bad_token_is_the_one_that_is_named(spool):
-    refused(spool.run("add", "--json", "--max-retries", "x", "--priority", "y", "--", "z"), flag="--max-retries")
+    refused(
+        spool.run("add", "--json", "--max-retries", "x", "--priority", "y", "--", "z"), flag="--max-retries"
+    )
     refused(spool.run("add", "--json", "--priority", "y", "--max-retries", "x", "--", "z"), flag="--priority")
     assert "--bogus" in spool.run("add", "--json", "--bogus", "--other", "--", "true").error["message"]
 
@@ -563,7 +601,13 @@ def test_a_malformed_config_is_refused_before_the_database_is_opened(spool):
 
 
 def test_the_real_command_answers_as_the_one_in_process(spool):
-    for words in (["--version"], ["--help"], ["nope"], ["list", "--json"], ["list", "--limit", "x", "--json"]):
+    for words in (
+        ["--version"],
+        ["--help"],
+        ["nope"],
+        ["list", "--json"],
+        ["list", "--limit", "x", "--json"],
+    ):
         inner, outer = spool.run(*words), spool.cli(*words)
         assert inner.exit == outer.exit
         assert inner.err == outer.err
@@ -589,7 +633,11 @@ def test_answers_do_not_depend_on_the_locale(spool, locale):
 
     def call(*words):
         done = subprocess.run(
-            command(*words), cwd=spool.path, env=clean_env(**locale), capture_output=True, stdin=subprocess.DEVNULL
+            command(*words),
+            cwd=spool.path,
+            env=clean_env(**locale),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -617,7 +665,8 @@ def gone_reader():
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["list", "--json"], ["list"], ["--help", "--json"], ["list", "--help"]]
+    "words",
+    [["--help"], ["--version"], ["list", "--json"], ["list"], ["--help", "--json"], ["list", "--help"]],
 )
 def test_a_reader_that_went_away_ends_the_call_quietly(spool, words):
     spool.add()
@@ -736,7 +785,9 @@ def test_a_directory_that_is_gone_is_a_refusal_and_no_fault(tmp_path):
     line = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
     for words in (("list", "--json"), ("add", "--json", "--", "true")):
         done = subprocess.run(
-            ["bash", "-c", f"{line}", "bash", str(gone), *command(*words)], env=clean_env(), capture_output=True
+            ["bash", "-c", f"{line}", "bash", str(gone), *command(*words)],
+            env=clean_env(),
+            capture_output=True,
         )
         gone.mkdir()
         assert done.returncode == 1, done

@@ -228,7 +228,15 @@ def test_one_file_under_several_spellings_is_one_queue(spool):
     (spool.path / "link").symlink_to("real")
     (spool.path / "q.db").symlink_to("real/q.db")
     (spool.path / "chain.db").symlink_to("q.db")
-    spellings = ["real/q.db", "link/q.db", "q.db", "chain.db", "real/../link/./q.db", str(real / "q.db"), "real//q.db"]
+    spellings = [
+        "real/q.db",
+        "link/q.db",
+        "q.db",
+        "chain.db",
+        "real/../link/./q.db",
+        str(real / "q.db"),
+        "real//q.db",
+    ]
     for spelling in spellings:
         assert notes(spool, "--db", spelling) == ["1"], spelling
         assert place(spool, "--db", spelling)[0] == str(real / "q.db")
@@ -261,7 +269,18 @@ def test_a_loop_of_links_is_a_refusal(spool):
         assert answer.code in ("DB_INVALID", "INVALID_INPUT"), answer
 
 
-NAMES = ["a b.db", "é.db", "-dash.db", "q?mode=ro", "q#x", "100%25.db", "a'b\"c.db", "q:memory:", "q;DROP", "new\nline"]
+NAMES = [
+    "a b.db",
+    "é.db",
+    "-dash.db",
+    "q?mode=ro",
+    "q#x",
+    "100%25.db",
+    "a'b\"c.db",
+    "q:memory:",
+    "q;DROP",
+    "new\nline",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -298,16 +317,19 @@ def test_the_shell_variable_of_the_directory_is_only_believed_when_it_names_it(s
         (spool.path / "link", spool.path / "link"), (spool.path, inside), ("relative", inside), ("", inside),
         (f"{spool.path}/link/../link", inside), ("/nowhere", inside),
     ):  # fmt: skip
-        answer = spool.run("add", "--json", "--db", "../q.db", "--", "true", cwd=inside, env={"PWD": str(shown)})
+        answer = spool.run(
+            "add", "--json", "--db", "../q.db", "--", "true", cwd=inside, env={"PWD": str(shown)}
+        )
         assert answer.data["cwd"] == str(stored), shown
 
 
 # --- what is made -----------------------------------------------------------------------------------------
 
 REFUSED = [
-    ["add", "--json"], ["add", "--json", "--priority", "x", "--", "true"], ["add", "--json", "--bogus", "--", "true"],
-    ["add", "--json", "--after", "1h", "--at", "0", "--", "true"], ["add", "--json", "-c", ""],
-    ["add", "--json", "--env", "NOT_SET_ANYWHERE", "--", "true"], ["add", "--json", "--tag", "a=1", "--tag", "a=2", "x"],
+    ["add", "--json"], ["add", "--json", "--priority", "x", "--", "true"],
+    ["add", "--json", "--bogus", "--", "true"], ["add", "--json", "--after", "1h", "--at", "0", "--", "true"],
+    ["add", "--json", "-c", ""], ["add", "--json", "--env", "NOT_SET_ANYWHERE", "--", "true"],
+    ["add", "--json", "--tag", "a=1", "--tag", "a=2", "x"],
     ["add", "--json", "--", ""], ["add", "--json", "--from", "missing"], ["cancel", "--json", "1"],
     ["retry", "--json", "1"], ["show", "--json", "1"], ["prune", "--json", "--older-than", "1h"],
     ["wait", "--json", "1"], ["feedback", "--json", "1"], ["output", "--json", "1"],
@@ -370,7 +392,7 @@ def modes(folder):
 @pytest.mark.parametrize("umask", [0o022, 0o000, 0o077, 0o277])
 def test_everything_is_private_under_any_umask(spool, umask):
     """QUALITY, case 28: while a call is under way and afterwards."""
-    line = f"umask {umask:04o}; exec \"$@\""
+    line = f'umask {umask:04o}; exec "$@"'
 
     def call(*words):
         return subprocess.run(
@@ -429,7 +451,8 @@ def test_what_stands_beside_a_file_of_another_name(spool):
     names = {path.name for path in spool.path.iterdir()}
     assert {"jobs.db", "jobs.db.output", "jobs.db.gate"} <= names
     assert names <= {
-        "jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db.output", "jobs.db.workers", "jobs.db.gate", "jobs.db.wake",
+        "jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db.output", "jobs.db.workers", "jobs.db.gate",
+        "jobs.db.wake",
     }  # fmt: skip
     path = spool.json("output", "--db", "jobs.db", "1")["streams"]["stdout"]["path"]
     assert path == str(spool.path / "jobs.db.output" / "1" / "1" / "stdout")
@@ -463,7 +486,8 @@ BROKEN = [
     "", "{", "[]", "null", "1", '"text"', '{"version": 2}', '{"version": "1"}', '{"version": true}',
     '{"version": 1.0}', '{"version": null}', '{"db_path": 1}', '{"db_path": ""}', '{"db_path": null}',
     '{"defaults": []}', '{"defaults": {"timeout": "x"}}', '{"defaults": {"timeout": 0}}',
-    '{"defaults": {"max_retries": -1}}', '{"defaults": {"max_retries": 1.5}}', '{"defaults": {"max_retries": null}}',
+    '{"defaults": {"max_retries": -1}}', '{"defaults": {"max_retries": 1.5}}',
+    '{"defaults": {"max_retries": null}}',
     '{"defaults": {"queue": "a b"}}', '{"defaults": {"queue": 1}}', '{"defaults": {"max_crashes": true}}',
     '{"capture_env": "PATH"}', '{"capture_env": [1]}', '{"capture_env": ["A=b"]}', '{"capture_env": [""]}',
     '{"defaults": {"timeout": NaN}}', '{"version": 1} x', '{"a": ' * 5000, '{"defaults": {"timeout": 1e999}}',
@@ -507,10 +531,17 @@ def test_unknown_keys_are_ignored_at_run_time(spool):
 
 def test_the_defaults_of_the_config_are_used_and_flags_go_before_them(spool):
     configure(
-        spool.path, version=1, defaults={"timeout": "2m", "max_retries": 7, "max_crashes": None, "queue": "mine"}
+        spool.path,
+        version=1,
+        defaults={"timeout": "2m", "max_retries": 7, "max_crashes": None, "queue": "mine"},
     )
     job = spool.show(spool.add())["job"]
-    assert (job["timeout_seconds"], job["max_retries"], job["max_crashes"], job["queue"]) == (120, 7, None, "mine")
+    assert (job["timeout_seconds"], job["max_retries"], job["max_crashes"], job["queue"]) == (
+        120,
+        7,
+        None,
+        "mine",
+    )
     job = spool.show(spool.add("--timeout", "5", "--max-retries", "0", "-q", "x", "--", "true"))["job"]
     assert (job["timeout_seconds"], job["max_retries"], job["queue"]) == (5, 0, "x")
 
@@ -518,7 +549,12 @@ def test_the_defaults_of_the_config_are_used_and_flags_go_before_them(spool):
 def test_an_empty_config_changes_nothing(spool):
     configure(spool.path)
     job = spool.show(spool.add())["job"]
-    assert (job["timeout_seconds"], job["max_retries"], job["max_crashes"], job["queue"]) == (300, 3, 10, "default")
+    assert (job["timeout_seconds"], job["max_retries"], job["max_crashes"], job["queue"]) == (
+        300,
+        3,
+        10,
+        "default",
+    )
 
 
 def test_a_config_alone_does_not_hide_that_there_is_no_database(spool):

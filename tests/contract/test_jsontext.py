@@ -6,17 +6,14 @@ import json
 import math
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spoolctl import emit, jsontext
 
 ANY_TEXT = st.text(st.characters(codec=None))  # lone surrogates too
 SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | ANY_TEXT
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT
 )
 VALUES = st.recursive(
     SCALARS,
@@ -160,7 +157,9 @@ DEEP = [jsontext.DEEPEST + 2, 999, 1500, 5000, 200_000]
 
 
 @pytest.mark.parametrize("depth", DEEP)
-@pytest.mark.parametrize("make", [lambda n: nested(n, "[", "]"), lambda n: nested(n, '{"a":[', "]}"), lambda n: "[" * n])
+@pytest.mark.parametrize(
+    "make", [lambda n: nested(n, "[", "]"), lambda n: nested(n, '{"a":[', "]}"), lambda n: "[" * n]
+)
 def test_reading_what_is_nested_too_deeply_is_a_value_error(depth, make):
     with pytest.raises(ValueError, match=r".+"):
         jsontext.loads(make(depth))
@@ -188,7 +187,9 @@ def test_reading_nan_is_a_value_error(text):
         jsontext.loads(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "{", "nul", "'a'", "[1,]", '{"a" 1}', "1 2", "\ufeff{}", "01", '"\n"'])
+@pytest.mark.parametrize(
+    "text", ["", " ", "{", "nul", "'a'", "[1,]", '{"a" 1}', "1 2", "\ufeff{}", "01", '"\n"']
+)
 def test_reading_what_is_not_json_is_a_value_error(text):
     with pytest.raises(ValueError, match=r".+"):
         jsontext.loads(text)

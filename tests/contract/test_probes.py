@@ -119,7 +119,9 @@ def test_every_rule_of_a_verb_names_its_own_flags_and_arguments(verb):
     spec = registry.load(verb).SPEC
     names = [flag.dest for flag in spec.flags] + [arg.dest for arg in spec.args]
     assert len(names) == len(set(names))
-    spellings = [flag.name for flag in spec.flags] + [f.short for f in spec.flags if f.short and f.short != f.name]
+    spellings = [flag.name for flag in spec.flags] + [
+        f.short for f in spec.flags if f.short and f.short != f.name
+    ]
     assert len(spellings) == len(set(spellings))
     for a, b in spec.exclusive:
         assert {a, b} <= set(names), (a, b)

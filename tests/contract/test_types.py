@@ -7,7 +7,8 @@ import math
 import zoneinfo
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spoolctl.contract import env, limits, types
 from spoolctl.contract.types import BadValue
@@ -261,7 +262,14 @@ def test_z_is_utc(moment):
     assert types.TIMESTAMP.parse(moment.isoformat() + "+00") == expected
 
 
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/St_Johns"]
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+    "America/St_Johns",
+]
 
 
 @pytest.mark.parametrize("name", ZONES)
@@ -334,8 +342,8 @@ def test_timestamps_of_every_form(word, value):
 @pytest.mark.parametrize(
     "word",
     [
-        "2030-01-02T24:00", "2030-01-02T00:60", "2030-01-02T00:00:61", "2030-02-29", "2030-00-01", "2030-01-00",
-        "0000-01-01", "2030-01-02T00:00+24:00", "2030-01-02T00:00+01:60", "2030-01-02T00:00+1",
+        "2030-01-02T24:00", "2030-01-02T00:60", "2030-01-02T00:00:61", "2030-02-29", "2030-00-01",
+        "2030-01-00", "0000-01-01", "2030-01-02T00:00+24:00", "2030-01-02T00:00+01:60", "2030-01-02T00:00+1",
         "2030-01-02t00:00", "2030-01-02  00:00", "2030-01-02T00:00 Z", "2030-01-02T00:00ZZ", "2030-W01-1",
         "2030-01-02T0000", "2030/01/02", "+5", "1e5", "0x10", "1_000", "٢٠٣٠-01-02", "2030-01-02T00:00:00,5",
         "2030-01-02T00:00:00.", "2030-01-02T", "2030-01-02T12", "-2030-01-02", "2030-001", "now",
@@ -356,7 +364,9 @@ def test_any_text_is_a_timestamp_or_refused(word):
     assert abs(value) <= limits.TIMESTAMP_MAX
 
 
-@pytest.mark.parametrize("word", ["9999-12-31T23:59:59Z", "0001-01-01", "0001-01-01T00:00+23:59", "9999-12-31"])
+@pytest.mark.parametrize(
+    "word", ["9999-12-31T23:59:59Z", "0001-01-01", "0001-01-01T00:00+23:59", "9999-12-31"]
+)
 def test_the_ends_of_the_calendar_are_refused_and_nothing_breaks(zone, word):
     for name in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
         zone(name)
@@ -465,7 +475,8 @@ def test_job_references(word, value):
 
 
 @pytest.mark.parametrize(
-    "word", ["0-3", "3-0", "1-", "-1", "1-2-3", "a-b", "1--2", "1.5", "", "key:", "KEY:a", "1-99999999999999999999"]
+    "word",
+    ["0-3", "3-0", "1-", "-1", "1-2-3", "a-b", "1--2", "1.5", "", "key:", "KEY:a", "1-99999999999999999999"],
 )
 def test_what_is_no_job_reference(word):
     for ranges in (False, True):
@@ -503,9 +514,7 @@ def distance(a, b):
     """Edits between two words, made the plain way."""
     if not a or not b:
         return len(a) + len(b)
-    return min(
-        distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0])
-    )
+    return min(distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0]))
 
 
 SHORT = st.text(st.sampled_from("abc-"), max_size=4)

@@ -62,7 +62,13 @@ def job(
         token = f"token-{job_id}-{number}"
         insert(conn, "attempts", ATTEMPT | {"job_id": job_id, "attempt_no": number, "token": token} | attempt)
     for n, event in enumerate(("added", *events)):
-        row = {"job_id": job_id, "at": T + n, "event": event, "worker_id": "w1" if n else None, "detail": None}
+        row = {
+            "job_id": job_id,
+            "at": T + n,
+            "event": event,
+            "worker_id": "w1" if n else None,
+            "detail": None,
+        }
         insert(conn, "job_events", row)
     for key, value in (tags or {}).items():
         insert(conn, "job_tags", {"job_id": job_id, "key": key, "value": value})

@@ -16,14 +16,17 @@ from support import ROOT, Spool, clean_env, run, strict_json
 
 from spoolctl import paths
 from spoolctl.errors import SpoolctlError
-from spoolctl.store import db as store_db, ddl, open as store_open
+from spoolctl.store import db as store_db
+from spoolctl.store import ddl
+from spoolctl.store import open as store_open
 
 STORED = ROOT / "tests" / "databases" / "v1.db"
 
 # One call of every kind; none of them may change a file that is no queue of ours.
 CALLS = [
-    ["list"], ["status"], ["show", "1"], ["feedback", "1"], ["output", "1"], ["events"], ["wait", "1", "--timeout", "0.02"],
-    ["add", "--", "true"], ["add", "--key", "k", "--", "true"], ["retry", "1"], ["cancel", "1"],
+    ["list"], ["status"], ["show", "1"], ["feedback", "1"], ["output", "1"], ["events"],
+    ["wait", "1", "--timeout", "0.02"], ["add", "--", "true"], ["add", "--key", "k", "--", "true"],
+    ["retry", "1"], ["cancel", "1"],
     ["prune", "--older-than", "1h", "--yes"], ["work", "--once"], ["work", "--drain"],
 ]  # fmt: skip
 
@@ -78,7 +81,10 @@ def test_garbage_is_refused_and_untouched(spool, name):
 
 
 FOREIGN = {
-    "with a table": ["CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT)", "INSERT INTO jobs VALUES (1, 'x')"],
+    "with a table": [
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT)",
+        "INSERT INTO jobs VALUES (1, 'x')",
+    ],
     "with a version": ["PRAGMA user_version = 1", "CREATE TABLE t (x)"],
     "with a version and no table": ["PRAGMA user_version = 1"],
     "with an application": ["PRAGMA application_id = 77", "CREATE TABLE t (x)"],
@@ -519,28 +525,34 @@ class Sink:
     def try_write(self, data): return True
     def isatty(self): return False
 
-def call(words, kill_at=0):
-    # In a child: dies at the line of that number in the store, or answers on a pipe.
+def call(words, kill_at=0, count=False):
+    # In a child: dies at the line of that number in the store, or answers on a pipe; with count it
+    # answers which numbers are the first, second and last time of a line.
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        seen = 0
+        seen, times = 0, {}
         def line(frame, event, arg):
             nonlocal seen
             if event == "line":
                 seen += 1
                 if seen == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)
+                if count:
+                    times.setdefault((frame.f_code.co_filename, frame.f_lineno), []).append(seen)
             return line
         def enter(frame, event, arg):
             return line if WATCHED in frame.f_code.co_filename else None
         null = os.open(os.devnull, os.O_WRONLY)
-        context = cli.Context({"PATH": "/usr/bin:/bin"}, Sink(writer), Sink(null))
-        if kill_at:
+        context = cli.Context({"PATH": "/usr/bin:/bin"}, Sink(null if count else writer), Sink(null))
+        if kill_at or count:
             sys.settrace(enter)
         status = cli.run(words, context)
         sys.settrace(None)
         context.close()
+        if count:
+            chosen = {n for all in times.values() for n in (*all[:2], all[-1])}
+            os.write(writer, json.dumps(sorted(chosen)).encode())
         os._exit(status)
     os.close(writer)
     out = b""
@@ -553,38 +565,56 @@ base = sys.argv[1]
 setup = sys.argv[2] if len(sys.argv) > 2 else ""
 if setup:
     exec(setup)
-n = 0
-while True:
-    n += 1
+def add(n, count=False):
     path = os.path.join(base, f"{n}", "deep", "queue.db")
     if setup:
         prepare(path)
-    killed, answer = call(["--db", path, "add", "--json", "--note", "first", "--", "true"], n)
+    return path, *call(["--db", path, "add", "--json", "--note", "first", "--", "true"], n, count)
+
+_, _, numbers = add(0, count=True)
+for n in [*json.loads(numbers), 10**9]:
+    path, killed, answer = add(n)
     read, listed = call(["--db", path, "list", "--json"])
     again, second = call(["--db", path, "add", "--json", "--note", "second", "--", "true"])
     final, jobs = call(["--db", path, "list", "--json", "--fields", "id,note"])
     print(json.dumps([n, path, killed, answer, read, listed, again, second, final, jobs]), flush=True)
-    if killed == 0:
-        break
 """
 
 
+@pytest.fixture
+def in_memory(tmp_path):
+    """A directory on a file system in memory, where there is one: hundreds of databases are made."""
+    import tempfile
+
+    shared = "/dev/shm"
+    if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 200 * 1024**2:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)
+
+
 def killed_at_every_line(folder, setup=""):
-    """(line, path, the killed call, a reader, the next add, the jobs) for every line of the store."""
+    """(line, path, the killed call, a reader, the next add, the jobs) for every line of the store, the
+    first, second and last time it is reached."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(folder), setup], env=clean_env(), capture_output=True, text=True, timeout=110
+        [sys.executable, "-c", KILLER, str(folder), setup],
+        env=clean_env(),
+        capture_output=True,
+        text=True,
+        timeout=110,
     )
     assert done.stderr == ""
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) > 40, "no line was reached"
+    assert len(rows) > 100, "no line was reached"
     assert rows[-1][2] == 0, "the last call was not killed"
     assert all(row[2] == signal.SIGKILL for row in rows[:-1])
     return rows
 
 
-def test_a_first_add_killed_at_any_line_leaves_a_database_that_works(tmp_path):
+def test_a_first_add_killed_at_any_line_leaves_a_database_that_works(in_memory):
     """QUALITY, crash at every step: nothing, an empty file or a whole schema; what was answered is there."""
-    for n, path, _, answer, read, listed, again, second, final, jobs in killed_at_every_line(tmp_path):
+    for n, path, _, answer, read, listed, again, second, final, jobs in killed_at_every_line(in_memory):
         assert read == 0, (n, listed)
         assert again == 0, (n, second)
         assert final == 0, (n, jobs)
@@ -608,7 +638,8 @@ from spoolctl.store import migrate
 ddl.VERSION = {ddl.VERSION + 2}
 migrate.STEPS.update({{
     {ddl.VERSION}: "ALTER TABLE jobs ADD COLUMN extra TEXT;",
-    {ddl.VERSION + 1}: "CREATE TABLE more (x INTEGER PRIMARY KEY);\\nINSERT INTO more (x) SELECT id FROM jobs;",
+    {ddl.VERSION + 1}:
+        "CREATE TABLE more (x INTEGER PRIMARY KEY);\\nINSERT INTO more (x) SELECT id FROM jobs;",
 }})
 def prepare(path):
     os.makedirs(os.path.dirname(path), 0o700)
@@ -617,8 +648,10 @@ def prepare(path):
 """
 
 
-def test_a_migration_killed_at_any_line_is_finished_by_the_next_call(tmp_path):
-    for n, path, _, answer, read, listed, again, second, final, jobs in killed_at_every_line(tmp_path, MIGRATION):
+def test_a_migration_killed_at_any_line_is_finished_by_the_next_call(in_memory):
+    for n, path, _, answer, read, listed, again, second, final, jobs in killed_at_every_line(
+        in_memory, MIGRATION
+    ):
         assert (read, again, final) == (0, 0, 0), (n, listed, second, jobs)
         notes = [job["note"] for job in json.loads(jobs)["data"]["jobs"]]
         assert notes.count("second") == 1, n
@@ -675,11 +708,24 @@ def test_a_stored_database_is_read_as_it_was(tmp_path, version):
     show = spool.show(6)
     assert show["job"]["argv"] == ["sh", "-c", "exit 3 # \ufffd"]
     assert [attempt["state"] for attempt in show["attempts"]] == ["failed", "failed"]
-    assert [event["event"] for event in show["events"]] == ["added", "claimed", "failed", "claimed", "failed", "dead"]
+    assert [event["event"] for event in show["events"]] == [
+        "added",
+        "claimed",
+        "failed",
+        "claimed",
+        "failed",
+        "dead",
+    ]
     assert spool.show(7)["job"]["cwd"] == "/tmp/\ufffd"
     assert spool.show(8)["job"]["payload"] == {"resize": "a.jpg"}
     counts = spool.json("status")["counts"]
-    assert (counts["queued"], counts["running"], counts["done"], counts["dead"], counts["canceled"]) == (4, 1, 1, 1, 1)
+    assert (counts["queued"], counts["running"], counts["done"], counts["dead"], counts["canceled"]) == (
+        4,
+        1,
+        1,
+        1,
+        1,
+    )
     assert spool.json("status")["orphaned"] == 1
     assert spool.json("status")["scheduled"] == 1
     assert spool.json("feedback", "6")["exit_code"] == 3

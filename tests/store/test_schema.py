@@ -6,7 +6,8 @@ import importlib.util
 import sqlite3
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import ROOT
 
 from spoolctl import paths
@@ -104,7 +105,7 @@ def test_an_impossible_job_is_refused(conn, name):
 @pytest.mark.parametrize("name", BAD)
 def test_a_job_cannot_become_impossible(conn, name):
     job_id = add(conn)
-    changes = {key: value for key, value in BAD[name].items()}
+    changes = dict(BAD[name].items())
     with pytest.raises(sqlite3.IntegrityError):
         conn.execute(
             f"UPDATE jobs SET {', '.join(f'{key} = :{key}' for key in changes)} WHERE id = {job_id}", changes
@@ -115,8 +116,8 @@ def test_a_job_cannot_become_impossible(conn, name):
     "fields",
     [
         {"state": "running", "finished_at": NOW}, {"state": "succeeded", "finished_at": None},
-        {"state": "queued"}, {"attempt_no": 0}, {"failure_reason": "bad luck"}, {"token": None}, {"worker": None},
-        {"started_at": None},
+        {"state": "queued"}, {"attempt_no": 0}, {"failure_reason": "bad luck"}, {"token": None},
+        {"worker": None}, {"started_at": None},
     ],
     ids=str,
 )  # fmt: skip
@@ -131,7 +132,9 @@ def test_an_impossible_attempt_is_refused(conn, fields):
 def test_every_word_of_the_contract_is_accepted_and_no_other(conn):
     for state in states.ATTEMPT_STATES:
         row = {"job_id": 1 + states.ATTEMPT_STATES.index(state), "state": state}
-        make.insert(conn, "attempts", make.ATTEMPT | row | {"finished_at": None if state == "running" else NOW})
+        make.insert(
+            conn, "attempts", make.ATTEMPT | row | {"finished_at": None if state == "running" else NOW}
+        )
     for reason in states.REASONS:
         add(conn, last_failure_reason=reason)
     for event in states.EVENTS:
@@ -212,7 +215,8 @@ def perform(conn, operation):
         case ("copy", lane):
             names = ", ".join(name for name in make.JOB if name != "queue")
             conn.execute(
-                f"INSERT INTO jobs (queue, {names}) SELECT :lane, {names} FROM jobs WHERE id <= 3", {"lane": lane}
+                f"INSERT INTO jobs (queue, {names}) SELECT :lane, {names} FROM jobs WHERE id <= 3",
+                {"lane": lane},
             )
 
 

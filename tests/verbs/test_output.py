@@ -78,10 +78,8 @@ def test_a_file_that_is_gone_is_told_from_an_empty_one(spool):
     assert (both["stderr"]["preview"], both["stderr"]["size_bytes"]) == (None, None)
     answer = spool.run("output", str(job), check=0)
     assert answer.out == b""
-    assert (
-        answer.err
-        == f"spoolctl: no stderr of job {job} attempt 1: {file(spool, job, 'stderr')} is not there\n"
-    )
+    path = file(spool, job, "stderr")
+    assert answer.err == f"spoolctl: no stderr of job {job} attempt 1: {path} is not there or not readable\n"
     answer = spool.run("output", str(job), "--raw", "--stream", "stderr", check=1)
     assert (answer.out, answer.code) == (b"", "NOT_FOUND")
     assert spool.run("output", str(job), "--raw", "--stream", "stdout", check=0).out == b""

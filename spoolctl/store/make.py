@@ -1,0 +1,89 @@
+"""How a database comes to be.
+
+Making it holds the gate, so that many processes may open a database that does not exist yet. A process
+that dies on any line leaves an empty file or a whole schema: DDL is one transaction.
+"""
+
+import os
+import sqlite3
+
+from .. import CONTRACT_VERSION, clock
+from ..errors import SpoolctlError
+from ..paths import Spool, raw
+from . import ddl
+from .db import Db, inspect, opened
+from .faults import is_busy, of_os
+from .gate import PATIENCE, Gate, locked
+from .migrate import migrate
+from .place import make_folder
+
+
+def make(spool: Spool) -> Db:
+    """Make the database (and its directories), or find that somebody else just did. Raises SpoolctlError."""
+    folder = os.path.dirname(spool.db)
+    make_folder(folder)
+    try:
+        # The file's mode is the mode of its -wal and -shm too: private before the first byte.
+        os.close(os.open(raw(spool.db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise of_os(error, spool.db) or error from None
+    info = inspect(spool)
+    if info is None:
+        raise SpoolctlError("CONFLICT", f"{spool.db} was deleted while it was made", "try again")
+    gate = Gate(spool)
+    gate.enter()
+    try:
+        db, version = opened(spool, info)
+        if version == 0:
+            try:
+                _create(db)
+            except BaseException:
+                db.close()
+                raise
+            _sync(folder)
+            db.created = True
+    finally:
+        gate.leave()
+        gate.close()
+    if 0 < version < ddl.VERSION:
+        migrate(db)
+    return db
+
+
+def _create(db: Db) -> None:
+    conn = db.conn
+    conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    _to_wal(db)
+    conn.execute("PRAGMA synchronous = FULL")
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        ddl.create(conn.execute, CONTRACT_VERSION)
+        conn.execute("COMMIT")
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+
+
+def _to_wal(db: Db) -> None:
+    """The switch to WAL ignores the busy handler, and a reader may be looking: try again."""
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        try:
+            db.conn.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            if clock.monotonic() > deadline:
+                raise locked(db.spool.db) from None
+        clock.sleep(0.001 + os.urandom(1)[0] / 255 * 0.004)
+
+
+def _sync(folder: str) -> None:
+    """A new file is safe only when its directory is."""
+    fd = os.open(raw(folder), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,179 @@
+"""The lines of `add --from`: reading them, and what one JSON line asks for."""
+
+import os
+
+from .. import jsontext, paths
+from ..contract import limits
+from ..contract.addflags import FLAGS
+from ..contract.types import BadValue
+from ..errors import SpoolctlError, invalid, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..store.db import Row
+
+_FLAGS = {flag.dest: flag for flag in FLAGS}
+_SPELLINGS = {"tags": "tag"}
+_KEYS = ("argv", "command", *_FLAGS, *_SPELLINGS)
+
+
+def bad(line: int, problem: str, did_you_mean: "str | None" = None) -> SpoolctlError:
+    return SpoolctlError(
+        "INVALID_INPUT",
+        f"--from: line {line}: {problem}",
+        "mend the line; nothing was added",
+        {"line": line},
+        did_you_mean,
+    )
+
+
+def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":
+    """(number, text) of every line that says something, without its end and the blanks before it.
+
+    Raises INVALID_INPUT for a file that cannot be read and for a line without end.
+    """
+    try:
+        fd = stdin if path == "-" else os.open(paths.raw(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    number, parts, size = 0, [], 0  # parts: pieces of the line whose end is still to come
+    try:
+        while True:
+            try:
+                chunk = os.read(fd, 262_144)
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            parts.append(chunk)
+            size += len(chunk)
+            if chunk and b"\n" not in chunk:
+                if size > limits.LINE_MAX:
+                    raise bad(number + 1, f"longer than {limits.LINE_MAX} bytes")
+                continue
+            whole = b"".join(parts).split(b"\n")
+            parts = [whole.pop()] if chunk else []
+            size = sum(map(len, parts))
+            for line in whole:
+                number += 1
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                text = line.lstrip().rstrip(b"\r")
+                if text and text[0] != 35:  # '#'
+                    yield number, text.decode("utf-8", "surrogateescape")
+            if not chunk:
+                return
+    finally:
+        if fd != stdin:
+            os.close(fd)
+
+
+def _unreadable(path: str, error: OSError) -> SpoolctlError:
+    return invalid(
+        f"--from: {path!r}: {error.strerror}",
+        "name a file that can be read, or -",
+        flag="--from",
+        value=path,
+    )
+
+
+def asked(text: str, base: "Row") -> "tuple[Row, list[str]]":
+    """(flag values, argv) of a JSON line; what it does not say is as in `base`.
+
+    Raises ValueError or BadValue with the problem; the caller knows the line's number.
+    """
+    try:
+        item = jsontext.loads(text)
+    except ValueError as error:
+        raise ValueError(f"starts with {{ and is no JSON object: {error}") from None
+    assert isinstance(item, dict)
+    if "\\u" in text:
+        _refuse_halves(item)
+    values = dict(base)
+    said: "set[str]" = set()
+    argv: "list[str] | None" = None
+    for name, value in item.items():
+        if value is None and name in ("argv", "command", "tags", "tag", "env", "keep_children"):
+            continue
+        if name in ("argv", "command"):
+            if argv is not None:
+                raise ValueError("argv and command exclude each other")
+            argv = _command(name, value)
+            continue
+        dest = _SPELLINGS.get(name, name)
+        if dest not in _FLAGS:
+            raise BadValue(f"unknown key {name[:200]!r}", nearest(name[:200], _KEYS))
+        if dest in said:
+            raise ValueError(f"{name} stands there twice")
+        said.add(dest)
+        try:
+            values[dest] = _value(dest, value, base)
+        except BadValue as wrong:
+            raise BadValue(f"{name} {wrong.message}", wrong.did_you_mean) from None
+    if argv is None:
+        raise ValueError("needs argv or command")
+    after, at = item.get("after"), item.get("at")
+    if after is not None and at is not None:
+        raise ValueError("after and at exclude each other")
+    if after is not None:
+        values["at"] = None
+    elif at is not None:
+        values["after"] = None
+    return values, argv
+
+
+def _value(dest: str, value: object, base: "Row") -> object:
+    flag = _FLAGS[dest]
+    if flag.type is None:
+        if not isinstance(value, bool):
+            raise BadValue("must be true or false")
+        return value
+    if flag.repeat:
+        pairs = _pairs(flag.type, value)
+        own = {key for key, _ in pairs}
+        return [pair for pair in base[dest] if pair[0] not in own] + pairs
+    if value is None and not flag.type.none:
+        return None if flag.default is None else base[dest]
+    return flag.type.check(value)
+
+
+def _refuse_halves(item: object) -> None:
+    """Refuse text with half a character of UTF-16 (an escape alone): no program can be given that."""
+    import json
+
+    try:
+        paths.raw(json.dumps(item, ensure_ascii=False))
+    except UnicodeEncodeError:
+        raise ValueError("a \\u escape stands for half a character") from None
+
+
+def _command(name: str, value: object) -> "list[str]":
+    if name == "command":
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise ValueError("command must be text that is not empty, without NUL")
+        return ["sh", "-c", value]
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(word, str) and "\0" not in word for word in value)
+    ):
+        raise ValueError("argv must be a list of words without NUL")
+    if not value[0]:
+        raise ValueError("argv: the first word is empty")
+    return value
+
+
+def _pairs(kind: object, value: object) -> "list[tuple[str, object]]":
+    if isinstance(value, dict):
+        pairs = []
+        for key, item in value.items():
+            if item is not None and not isinstance(item, str):
+                raise BadValue("must have text values")
+            pairs.append(kind.pair(key, item))  # type: ignore[attr-defined]
+    elif isinstance(value, list):
+        pairs = [kind.check(item) for item in value]  # type: ignore[attr-defined]
+    elif isinstance(value, str):
+        pairs = [kind.parse(value)]  # type: ignore[attr-defined]
+    else:
+        raise BadValue("must be an object or a list")
+    return pairs
