@@ -39,6 +39,8 @@ def path_in(project_dir: str) -> str:
 def load(path: str) -> Config:
     """The config at `path`; a missing file is valid. Raises INVALID_INPUT."""
     try:
+        if (os.stat(paths.raw(path)).st_mode & 0o170000) != 0o100000:
+            raise _bad(path, "is not a file")  # a pipe would be waited on for ever
         with open(paths.raw(path), "rb") as file:
             content = file.read(1_048_577)
     except (FileNotFoundError, NotADirectoryError):

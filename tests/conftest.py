@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -33,3 +35,14 @@ def zone():
 
     yield use
     use("UTC")
+
+
+@pytest.fixture
+def in_memory(tmp_path):
+    """A directory on a file system in memory, where there is one: hundreds of databases are made."""
+    shared = "/dev/shm"
+    if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 200 * 1024**2:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)

@@ -222,6 +222,17 @@ def _streams(answer: Answer) -> bool:
     return "--follow" in words and any(verb in words for verb in FRAME_VERBS)
 
 
+def refused(answer: Answer, code: str = "INVALID_INPUT", **detail: object) -> dict[str, Any]:
+    """The error of an answer in JSON mode, which must have this code, a way out, and these facts."""
+    error = answer.error
+    assert error is not None, f"not refused: {answer}"
+    assert error["code"] == code, answer
+    assert error["remediation"], answer
+    for name, value in detail.items():
+        assert error["detail"][name] == value, answer
+    return error
+
+
 # --- calling ----------------------------------------------------------------------------------------------
 
 

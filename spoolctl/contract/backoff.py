@@ -9,8 +9,9 @@ def delay(n: int, base: float, factor: float, most: float, jitter: float, draw: 
     if base <= 0 or most <= 0:
         return 0.0
     exponent = max(0, n - 1)
-    if factor > 1 and exponent * math.log(factor) >= math.log(max(most, base) / base):
+    if factor > 1 and exponent * math.log(factor) >= math.log(max(most, base)) - math.log(base):
         wait = float(most)
     else:
-        wait = min(float(most), base * factor**exponent)
+        half = exponent // 2  # in two steps: one power alone may pass the largest float
+        wait = min(float(most), base * float(factor) ** half * float(factor) ** (exponent - half))
     return wait * (1 - jitter * draw)

@@ -8,7 +8,6 @@ from ..errors import invalid, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..config import Config
     from ..context import Context
     from ..store.db import Row
     from ..terminal import View
@@ -43,7 +42,11 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from .. import config
 
-    found = ctx.config() if args.path is None else _at(os.path.join(ctx.cwd(), str(args.path)))
+    found = (
+        ctx.config()
+        if args.path is None
+        else config.load(os.path.normpath(os.path.join(ctx.cwd(), str(args.path))))
+    )
     if found.unknown:
         key = found.unknown[0]
         raise invalid(
@@ -64,20 +67,6 @@ def run(args: Args, ctx: "Context") -> Result:
         "unknown_keys": [],
     }
     return Result(answer, ["spoolctl config-show"])
-
-
-def _at(path: str) -> "Config":
-    """The config in a file named by the caller. Raises INVALID_INPUT, also for what is no file."""
-    from .. import config, paths
-
-    path = os.path.normpath(path)
-    try:
-        there = os.path.exists(paths.raw(path)) and not os.path.isfile(paths.raw(path))
-    except OSError:
-        there = False
-    if there:
-        raise invalid(f"config {path} is not a file", "name a JSON file", flag="PATH", value=path[:200])
-    return config.load(path)
 
 
 def text(data: "Row", view: "View") -> str:

@@ -239,7 +239,7 @@ class _Progress:
     def warn(self, warnings: "list[tuple[str, str]]") -> None:
         """Say at once what a person would otherwise wait to learn."""
         for code, message in warnings:
-            self.ctx.err.write(f"spoolctl: warning {code}: {message}\n".encode("utf-8", "replace"))
+            self.ctx.err.try_write(f"spoolctl: warning {code}: {message}\n".encode("utf-8", "replace"))
 
 
 def text(data: "Row", view: "View") -> str:

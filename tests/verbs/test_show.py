@@ -12,8 +12,8 @@ def test_a_waiting_job_shows_what_add_was_told(spool):
     (spool.path / ".spoolctl" / "config.json").write_text('{"capture_env": ["COLOUR"]}')
     spool.add(
         "--env", "B=2", "--env", "A=\udcff", "--tag", "run=7", "--note", "why", "--key", "k",
-        "--max-output", "1k", "--keep-children", "--timeout", "none", "--max-crashes", "none", "--backoff-jitter", "0.5",
-        "--queue", "q", "--", "echo", "a b", env={"COLOUR": "blue"},
+        "--max-output", "1k", "--keep-children", "--timeout", "none", "--max-crashes", "none",
+        "--backoff-jitter", "0.5", "--queue", "q", "--", "echo", "a b", env={"COLOUR": "blue"},
     )  # fmt: skip
     shown = spool.json("show", "key:k")
     job = shown["job"]
