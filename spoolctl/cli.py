@@ -2,6 +2,7 @@
 
 from . import __version__, argv, clock, emit, registry
 from .context import Context
+from .contract import env
 from .contract.spec import Args, Result
 from .errors import SpoolctlError, invalid
 
@@ -101,17 +102,19 @@ def _emit(verb: object, result: Result, ctx: Context) -> None:
 def _refuse(error: SpoolctlError, ctx: Context) -> int:
     if error.remediation:
         error.remediation = ctx.with_db(error.remediation)
-    try:
-        if ctx.json:
-            ctx.out.write(emit.envelope(None, ctx.elapsed_ms(), warnings=ctx.warnings, error=error))
-    except (emit.ReaderGone, OSError):
-        pass
-    try:
-        if not (ctx.json and ctx.environ.get("SPOOLCTL_STDERR") == "off"):
-            ctx.err.write(emit.error_text(error, hint=not ctx.json))
-    except (emit.ReaderGone, OSError):
-        pass
+    if ctx.json:
+        _try(ctx.out, emit.envelope(None, ctx.elapsed_ms(), warnings=ctx.warnings, error=error))
+    if not (ctx.json and ctx.environ.get(env.STDERR) == "off"):
+        _try(ctx.err, emit.error_text(error, hint=not ctx.json))
     return error.exit_code
+
+
+def _try(sink: "emit.FdSink", data: bytes) -> None:
+    """Write, if it can be written: the exit status tells the rest."""
+    try:
+        sink.write(data)
+    except (emit.ReaderGone, SpoolctlError):
+        pass
 
 
 def _fault(error: Exception, ctx: Context) -> SpoolctlError:

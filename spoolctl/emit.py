@@ -31,6 +31,12 @@ class FdSink:
                 import select
 
                 select.select([], [self.fd], [])
+            except OSError as error:
+                # Not DISK_FULL, which asks for another try: what the call was for has been done.
+                message = f"the answer could not be written: {error.strerror}"
+                raise SpoolctlError(
+                    "INTERNAL", message, "what was asked for was done; look with status"
+                ) from None
 
     def isatty(self) -> bool:
         try:

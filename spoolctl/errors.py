@@ -85,16 +85,28 @@ def invalid(
 
 
 def nearest(word: str, known: "list[str] | tuple[str, ...]", most: int = 2) -> "str | None":
-    """The known word within `most` edits of `word` (SPEC 2.3), the closest and first of them."""
+    """The known word within `most` edits of `word` (SPEC 2.3), the closest and first of them.
+
+    Two neighbours in the wrong order are one edit: the commonest slip of all.
+    """
     best, best_distance = None, most + 1
     for candidate in known:
-        if abs(len(candidate) - len(word)) >= best_distance:
-            continue
-        row = list(range(len(candidate) + 1))
-        for i, a in enumerate(word, 1):
-            previous, row[0] = row[0], i
-            for j, b in enumerate(candidate, 1):
-                previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-        if row[-1] < best_distance:
-            best, best_distance = candidate, row[-1]
+        if abs(len(candidate) - len(word)) < best_distance:
+            distance = _edits(word, candidate)
+            if distance < best_distance:
+                best, best_distance = candidate, distance
     return best
+
+
+def _edits(word: str, other: str) -> int:
+    before: "list[int]" = []
+    last = list(range(len(other) + 1))
+    for i, a in enumerate(word):
+        row = [i + 1]
+        for j, b in enumerate(other):
+            edits = min(last[j + 1] + 1, row[j] + 1, last[j] + (a != b))
+            if i and j and a == other[j - 1] and b == word[i - 1]:
+                edits = min(edits, before[j - 1] + 1)
+            row.append(edits)
+        before, last = last, row
+    return last[-1]

@@ -248,11 +248,14 @@ def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
             # SQLite itself takes a file of one byte for an empty database.
             foreign = version or info.st_size == 1
             if foreign or conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise SpoolctlError(
-                    "DB_INVALID",
-                    f"{spool.db} is not a spoolctl database",
-                    "name another database with --db PATH",
-                )
+                # Or somebody made it between these looks: then it is ours by now.
+                if conn.execute("PRAGMA application_id").fetchone()[0] != ddl.APPLICATION_ID:
+                    raise SpoolctlError(
+                        "DB_INVALID",
+                        f"{spool.db} is not a spoolctl database",
+                        "name another database with --db PATH",
+                    )
+                version = conn.execute("PRAGMA user_version").fetchone()[0]
         elif version > ddl.VERSION:
             raise SpoolctlError(
                 "DB_INVALID",

@@ -139,16 +139,21 @@ def _decided(
         change.update(next="done", finished_at=now, next_run_at=None)
     elif outcome.cost == FREE:
         pass  # interrupted: queued at once, no budget spent
-    elif (
-        attempts - crashes <= max_retries
-        if outcome.cost == FAILURE
-        else max_crashes is None or crashes <= max_crashes
-    ):
-        draw = int.from_bytes(os.urandom(4), "big") / 2**32
-        change["next_run_at"] = round(now + delay(attempts, base, factor, most, jitter, draw), 3)
     else:
-        change.update(next="dead", finished_at=now, next_run_at=None)
-        told.append(("dead", None))
+        try:
+            if outcome.cost == FAILURE:
+                again = attempts - crashes <= max_retries
+            else:
+                again = max_crashes is None or crashes <= max_crashes
+            draw = int.from_bytes(os.urandom(4), "big") / 2**32
+            wait = delay(attempts, base, factor, most, jitter, draw)
+        except TypeError:  # a damaged row has no policy to go by, and must not stop its worker
+            again, wait = False, 0.0
+        if again:
+            change["next_run_at"] = round(now + wait, 3)
+        else:
+            change.update(next="dead", finished_at=now, next_run_at=None)
+            told.append(("dead", None))
     return change, told
 
 

@@ -22,13 +22,16 @@ def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple
     return select.selected(db, queue, tags, states), True
 
 
-def start_pursuits(
-    db: "Db", job_ids: "list[int]", what: str, unverified: bool
-) -> "tuple[list[Pursuit], list[int]]":
-    """(pursuits of the running jobs with their request stored, jobs that run no more)."""
+def pursue(db: "Db", job_ids: "list[int]", what: str, unverified: bool) -> "tuple[list[Pursuit], list[int]]":
+    """(the requests to running jobs, stored and followed to their outcome; jobs that run no more).
+
+    What follows them is loaded only when there is something to follow.
+    """
+    if not job_ids:
+        return [], []
     from .. import clock
     from ..store import owners
-    from ..work.pursuit import Pursuit
+    from ..work import pursuit
 
     pursuits, moved = [], []
     for job_id in job_ids:
@@ -36,12 +39,29 @@ def start_pursuits(
         if job is None:
             moved.append(job_id)
         else:
-            pursuits.append(Pursuit(db, job, what, unverified))
+            pursuits.append(pursuit.Pursuit(db, job, what, unverified))
     for i in range(0, len(pursuits), AT_ONCE):
         with db.write() as conn:
             for one in pursuits[i : i + AT_ONCE]:
                 one.ask(conn, clock.now())
+    pursuit.pursue(db, pursuits)
     return pursuits, moved
+
+
+def pending(pursuits: "list[Pursuit]") -> "list[int]":
+    """The jobs that are still being ended."""
+    if not pursuits:
+        return []
+    from ..work.pursuit import PENDING
+
+    return [one.job_id for one in pursuits if one.outcome == PENDING]
+
+
+def moved_on(one: "Pursuit") -> bool:
+    """Whether the attempt was over before the request could be stored (a cancel replaces any other)."""
+    from ..work.pursuit import REFUSED
+
+    return one.outcome == REFUSED
 
 
 def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":

@@ -94,8 +94,6 @@ def _at_once(db: "Db", ids: "list[int]") -> "list[int]":
 
 
 def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context") -> Result:
-    from ..work import pursuit
-
     if _at_once(db, [job_id]):
         return _answer(job_id, "canceled", False, False, ctx)
     state = _change.state_of(db, job_id)
@@ -105,15 +103,14 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
         raise SpoolctlError(
             "SAFETY_BLOCK", f"job {job_id} is running", f"spoolctl cancel {job_id} --running --yes",
         )  # fmt: skip
-    pursuits, moved = _change.start_pursuits(db, [job_id], "cancel", unverified)
-    if moved or pursuits[0].outcome == pursuit.REFUSED:
+    pursuits, moved = _change.pursue(db, [job_id], "cancel", unverified)
+    if moved or _change.moved_on(pursuits[0]):
         return _one(db, job_id, running, unverified, ctx)  # its attempt is over: what it is now decides
-    pursuit.pursue(db, pursuits)
     refused = _change.why_not(pursuits[0], "cancel")
     if refused is not None:
         raise refused
     warnings = _change.unverified_warning(pursuits)
-    if pursuits[0].outcome == pursuit.PENDING:
+    if _change.pending(pursuits):
         warnings.append(
             ("KILL_ASYNC", f"job {job_id} is still being ended; spoolctl wait {job_id} follows it")
         )
@@ -145,8 +142,6 @@ def _ended(job_id: int, state: str) -> SpoolctlError:
 
 
 def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified: bool) -> Result:
-    from ..work import pursuit
-
     canceled = _at_once(db, ids)
     at_once = set(canceled)
     skipped: "list[Row]" = []
@@ -160,18 +155,15 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
             skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
         else:
             candidates.append(job_id)
-    pursuits, moved = _change.start_pursuits(db, candidates, "cancel", unverified)
+    pursuits, moved = _change.pursue(db, candidates, "cancel", unverified)
     again = set(_at_once(db, moved))  # queued again in between
     canceled += again
     skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved if job_id not in again]
-    pursuit.pursue(db, pursuits)
-    pending = []
+    pending = _change.pending(pursuits)
     for one in pursuits:
         if _change.why_not(one, "cancel") is not None:
             skipped.append({"job_id": one.job_id, "code": "CONFLICT"})
-        elif one.outcome == pursuit.PENDING:
-            pending.append(one.job_id)
-        else:
+        elif one.job_id not in pending:
             canceled.append(one.job_id)
     if skipped and not selected and not canceled and not pending:
         raise _change.none_changed(skipped)

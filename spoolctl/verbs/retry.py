@@ -131,8 +131,6 @@ def _running(job_id: int) -> SpoolctlError:
 
 
 def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
-    from ..work import pursuit
-
     done, left = _try(db, [job_id], bool(args.now))
     commands = [ctx.with_db(f"spoolctl wait {job_id}")]
     if done:
@@ -142,23 +140,20 @@ def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
         raise refused
     if not args.force:
         raise _running(job_id)
-    pursuits, moved = _change.start_pursuits(db, [job_id], "requeue", bool(args.unverified))
+    pursuits, moved = _change.pursue(db, [job_id], "requeue", bool(args.unverified))
     if moved:
         return _one(db, job_id, args, ctx)  # it left `running` in between: what it is now decides
-    pursuit.pursue(db, pursuits)
     conflict = _change.why_not(pursuits[0], "retry")
     if conflict is not None:
         raise conflict
     warnings = _change.unverified_warning(pursuits)
-    if pursuits[0].outcome == pursuit.PENDING:
+    if _change.pending(pursuits):
         warnings.append(("KILL_ASYNC", f"job {job_id} is still being ended; it is queued again after that"))
         return Result({"job_id": job_id, "state": "running"}, commands, warnings)
     return Result({"job_id": job_id, "state": "queued"}, commands, warnings)
 
 
 def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
-    from ..work import pursuit
-
     done, left = _try(db, ids, bool(args.now))
     skipped: "list[Row]" = []
     running = []
@@ -169,9 +164,8 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
             skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
         else:
             running.append(job_id)
-    pursuits, moved = _change.start_pursuits(db, running, "requeue", bool(args.unverified))
+    pursuits, moved = _change.pursue(db, running, "requeue", bool(args.unverified))
     skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved]
-    pursuit.pursue(db, pursuits)
     for one in pursuits:
         if _change.why_not(one, "retry") is not None:
             skipped.append({"job_id": one.job_id, "code": "CONFLICT"})
@@ -180,7 +174,7 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
     if skipped and args.id and not done:
         raise _change.none_changed(skipped)
     warnings = _change.unverified_warning(pursuits)
-    pending = [one.job_id for one in pursuits if one.outcome == pursuit.PENDING]
+    pending = _change.pending(pursuits)
     if pending:
         warnings.append(
             ("KILL_ASYNC", f"{len(pending)} jobs are still being ended; they are queued after that")

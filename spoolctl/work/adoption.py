@@ -32,9 +32,11 @@ class Adoption:
         self.spool = spool
         self.leaders: "dict[int, OwnTree]" = {}
         self.kept_sessions: "set[int]" = set()
+        self.kept_any = False  # from then on a stranger among our children may be a kept one's child
         self.owners: "dict[tuple[int, int], OwnTree | None]" = {}  # adopted -> its attempt, None: kept
         self.shared: "dict[tuple[int, int], set[OwnTree]]" = {}  # tied to no single attempt
         self._probe: "Probe | None" = None
+        self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
         self._unasked: "set[tuple[int, int]]" = set()
 
     def refresh(self) -> None:
@@ -82,7 +84,7 @@ class Adoption:
                 if held.startswith(tree.prefix):
                     self.owners[key] = tree
                     return
-        if len(self.leaders) == 1 and not self.kept_sessions:
+        if len(self.leaders) == 1 and not self.kept_any:
             self.owners[key] = next(iter(self.leaders.values()))
             return
         self.shared[key] = {tree for tree in self.leaders.values() if tree.start_ticks <= one.start}
@@ -94,6 +96,7 @@ class Adoption:
             if answers is None:
                 return
             self._probe = None
+            self._asked = set()
             tokens = {tree.token: tree for tree in self.leaders.values()}
             for key in [key for key in self.shared if key[0] in answers]:
                 token = answers[key[0]]
@@ -105,15 +108,17 @@ class Adoption:
                     del self.shared[key]
         if self._unasked:
             self._probe = Probe(sorted(pid for pid, _ in self._unasked))
-            self._unasked = set()
+            self._asked, self._unasked = self._unasked, set()
 
     def of(self, tree: "OwnTree", stats: "dict[int, proc.Stat]") -> "list[proc.Stat]":
-        """The adopted processes that an attempt has to end: its own, and shared ones it is the last of."""
+        """The adopted processes that an attempt has to end: its own, and shared ones it is the last of,
+        unless their token is still being asked for."""
         mine = [key for key, owner in self.owners.items() if owner is tree]
+        open_ = self._asked | self._unasked
         mine += [
             key
             for key, trees in self.shared.items()
-            if trees <= {tree} or not trees & set(self.leaders.values())
+            if key not in open_ and (trees <= {tree} or not trees & set(self.leaders.values()))
         ]
         return [stats[pid] for pid, start in mine if pid in stats and stats[pid].start == start]
 
@@ -125,6 +130,7 @@ class Adoption:
         """An attempt is over; what it leaves with --keep-children is nobody's from now on."""
         self.leaders.pop(tree.pid, None)
         if kept:
+            self.kept_any = True
             self.kept_sessions.add(tree.pid)
         for key, owner in list(self.owners.items()):
             if owner is tree:

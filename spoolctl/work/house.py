@@ -54,7 +54,7 @@ def _over(loop: "Loop", one: "Attempt") -> None:
     loop.unrecorded = [c for c in loop.unrecorded if c["job_id"] != one.job_id]
     seconds = clock.monotonic() - one.started
     if one.why == "lost":
-        loop.tally.say(f"job {one.job_id} attempt {one.attempt_no} is not ours any more: result dropped")
+        loop.tally.record(one.outcome(loop.stops.count > 0), None, seconds)
         return
     loop.results.append((one.outcome(loop.stops.count > 0), seconds))
 

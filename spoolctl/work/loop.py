@@ -155,7 +155,7 @@ class Loop:
 
     def _wanted(self) -> int:
         """How many jobs this worker could take now."""
-        if self.stopping or self.disk_failures:
+        if self.stopping or (self.disk_failures and clock.monotonic() < self.paused_until):
             return 0
         free = self.options.concurrency - len(self.running)
         if self.options.max_jobs is not None:

@@ -27,6 +27,7 @@ class SpawnFailed(Exception):
         self.transient = transient
 
 
+_NUMBER = (int, float, type(None))
 _TRANSIENT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
@@ -36,7 +37,6 @@ class Spawner:
     def __init__(self, spool: "paths.Spool", environ: "dict[str, str]") -> None:
         self.spool = spool
         self.base = {paths.raw(key): paths.raw(value) for key, value in environ.items()}
-        self._found: "dict[tuple[bytes, bytes], bytes]" = {}
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def environment(self, row: "Row") -> "dict[bytes, bytes]":
@@ -52,22 +52,19 @@ class Spawner:
         found[names.TOKEN.encode()] = str(row["token"]).encode()
         return found
 
-    def _program(self, name: bytes, path: bytes) -> "bytes | None":
-        """Where the job's own PATH has the program, remembered; None leaves the search to exec itself,
-        and with it the error."""
+    @staticmethod
+    def _program(name: bytes, path: bytes) -> "bytes | None":
+        """Where the job's own PATH has the program now; None leaves the search to exec itself, and with
+        it the error."""
         if b"/" in name:
             return None
-        found = self._found.get((name, path))
-        if found is None or not os.access(found, os.X_OK):
-            found = None
-            for folder in path.split(b":"):
-                candidate = folder + b"/" + name
-                if folder[:1] == b"/" and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-                    found = self._found[name, path] = candidate
-                    break
-                if folder[:1] != b"/":
-                    break  # relative to the job's directory: exec looks there, not here
-        return found
+        for folder in path.split(b":"):
+            if folder[:1] != b"/":
+                return None  # relative to the job's directory: exec looks there, not here
+            candidate = folder + b"/" + name
+            if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+                return candidate
+        return None
 
     def start(self, row: "Row", stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
         """Start the job's command. Raises SpawnFailed."""
@@ -76,6 +73,8 @@ class Spawner:
         argv = words(row["argv"])
         if not argv:
             raise SpawnFailed("spawn failed: the stored command cannot be read")
+        if not all(isinstance(row[name], _NUMBER) for name in ("timeout", "max_output")):
+            raise SpawnFailed("spawn failed: the stored limits cannot be read")
         environment = self.environment(row)
         try:
             return subprocess.Popen(

@@ -34,7 +34,8 @@ class Stops:
         for number in signal.valid_signals():
             if number in (signal.SIGKILL, signal.SIGSTOP):
                 continue
-            ignored = signal.getsignal(number) == signal.SIG_IGN
+            # TERM is always heard: whoever ends a service has nothing else to say.
+            ignored = signal.getsignal(number) == signal.SIG_IGN and number != signal.SIGTERM
             if number == signal.SIGCHLD or (ignored and number != signal.SIGPIPE):
                 self._set(number, _nothing)
             elif number in STOPPING:

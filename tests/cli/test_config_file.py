@@ -96,7 +96,7 @@ def test_a_config_alone_does_not_hide_that_there_is_no_database(spool):
 
 
 def test_the_real_command_finds_the_same_place(spool):
-    fill(spool, note="1")
+    spool.add()
     below = spool.path / "below"
     below.mkdir()
     done = subprocess.run(

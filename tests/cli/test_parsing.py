@@ -141,9 +141,9 @@ def test_every_flag_that_takes_a_value_misses_it(spool, verb):
 
 def test_db_before_the_verb_misses_its_value(spool):
     for words in (
-        ("--db",),
+        ("--json", "--db"),
         ("--db", "--json", "list"),
-        ("--db", "--", "list"),
+        ("--json", "--db", "--", "list"),
         ("--db", "--json=1", "list"),
     ):
         refused(spool.run(*words), flag="--db", value=None)

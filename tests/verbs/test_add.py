@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
 import subprocess
 import time
 
 import pytest
 from support import clean_env, command, finish, wait_until
+
+from spoolctl.store import db
 
 # Every flag that describes a job: words on the command line -> what `show` then says.
 STORED = {
@@ -145,6 +148,37 @@ def test_tags_are_refused_twice_or_too_many(spool):
     words = [word for n in range(17) for word in ("--tag", f"t{n}=x")]
     assert add(spool, *words, "true", check=1).error["detail"]["maximum"] == 16
     assert add(spool, *words[2:], "true", check=0).data["job_id"] == 1
+
+
+@pytest.mark.parametrize(
+    "look", ["PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_master"]
+)
+def test_a_database_that_is_made_between_two_looks_is_no_foreign_one(spool, monkeypatch, look):
+    spool.db.parent.mkdir(mode=0o700)
+    half_made = sqlite3.connect(spool.db)
+    half_made.execute("PRAGMA journal_mode = WAL")  # a header and no schema yet
+    half_made.close()
+    assert spool.db.stat().st_size > 0
+    real, seen = db.connect, []
+
+    class Meanwhile:
+        """A connection before whose look somebody else makes the schema."""
+
+        def __init__(self, conn):
+            self.conn = conn
+
+        def __getattr__(self, name):
+            return getattr(self.conn, name)
+
+        def execute(self, sql, *values):
+            if sql == look and not seen:
+                seen.append(look)
+                monkeypatch.setattr(db, "connect", real)
+                spool.cli("add", "true", check=0)
+            return self.conn.execute(sql, *values)
+
+    monkeypatch.setattr(db, "connect", lambda *words: Meanwhile(real(*words)))
+    assert spool.add() == 2
 
 
 # --- the command ------------------------------------------------------------------------------------------

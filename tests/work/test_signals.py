@@ -1,0 +1,277 @@
+"""Signals to a worker (SPEC 5): the first lets what runs finish, the second ends it and costs nothing,
+and a leader that somebody's signal to everybody took is interrupted, not failed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+
+import pytest
+from support import alive, clean_env, command, wait_until
+
+GO = "until [ -e go ]; do sleep 0.02; done"
+STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+NAMES = {number: number.name for number in STOPPING}
+
+
+def last(spool, job_id):
+    return spool.show(job_id)["attempts"][-1]
+
+
+def told(spool, job_id):
+    return [event["event"] for event in spool.show(job_id)["events"]]
+
+
+def started(spool, job_id):
+    """Wait until the job's leader runs and is written down; its pid."""
+    spool.wait_for(job_id, "running")
+    return wait_until(lambda: last(spool, job_id)["pid"], 20)
+
+
+def answer_of(worker):
+    out, _ = worker.communicate(timeout=30)
+    return json.loads(out)["data"]
+
+
+def workers_left(spool):
+    with closing(sqlite3.connect(spool.db)) as db:
+        (rows,) = db.execute("SELECT count(*) FROM workers").fetchone()
+    return rows + len(os.listdir(spool.db.parent / "workers"))
+
+
+def stop_twice(worker, first, second):
+    """Two signals, the second only when the first has arrived: the kernel merges equal pending ones."""
+    worker.send_signal(first)
+    wait_until(lambda: not pending(worker.pid, first), 10)
+    time.sleep(0.05)
+    worker.send_signal(second)
+
+
+def pending(pid, number):
+    with open(f"/proc/{pid}/status") as status:
+        fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+    return int(fields["ShdPnd"], 16) >> (number - 1) & 1
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=NAMES.get)
+def test_the_first_signal_claims_nothing_more_and_lets_what_runs_finish(spool, number):
+    running = spool.add("-c", GO)
+    worker = spool.start("work", "--json", "-j", "3", "--poll-interval", "0.05")
+    leader = started(spool, running)
+    worker.send_signal(number)
+    wait_until(lambda: not pending(worker.pid, number), 10)
+    more = spool.add("--", "true")
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.wait(0.4)
+    assert alive(leader)
+    (spool.path / "go").touch()
+    assert answer_of(worker) == {"stopped": True, "executed": 1}
+    assert worker.returncode == 0
+    assert (spool.state(running), spool.state(more)) == ("done", "queued")
+    assert told(spool, more) == ["added"]
+    assert workers_left(spool) == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGHUP), (signal.SIGHUP, signal.SIGTERM)],
+)
+def test_the_second_ends_the_trees_and_queues_the_jobs_again_for_nothing(spool, first, second):
+    script = "setsid sleep 300 & sleep 300 & echo up; wait"
+    jobs = [spool.add("--max-retries", "0", "--max-crashes", "0", "-c", script) for _ in range(2)]
+    worker = spool.start("work", "--json", "-j", "2")
+    for job in jobs:
+        started(spool, job)
+        wait_until(lambda job=job: (spool.output / str(job) / "1" / "stdout").read_bytes() == b"up\n")
+    began = time.time()
+    stop_twice(worker, first, second)
+    assert answer_of(worker) == {"stopped": True, "executed": 2}
+    assert worker.returncode == 0
+    assert time.time() - began < 4.5  # they obey TERM: nobody waits for the grace
+    for job in jobs:
+        shown = spool.show(job)
+        attempt = shown["attempts"][-1]
+        assert (attempt["state"], attempt["failure_reason"]) == ("abandoned", "worker_shutdown")
+        assert attempt["error"] == "worker stopped"
+        row = shown["job"]
+        assert (row["state"], row["attempts"], row["crashes"]) == ("queued", 0, 0)
+        assert began - 0.001 <= row["next_run_at"] <= time.time()  # at once, no backoff
+        assert told(spool, job) == ["added", "claimed", "interrupted"]
+    assert workers_left(spool) == 0
+    # `spool` fails this test when anything of the trees still runs.
+
+
+def test_the_second_signal_gives_the_deaf_their_grace_and_then_kills(spool):
+    job = spool.add("-c", "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done")
+    out = spool.output / str(job) / "1" / "stdout"
+    worker = spool.start("work", "--json", "--drain", "--grace", "0.6")
+    wait_until(lambda: out.exists() and out.read_bytes() == b"up\n")
+    began = time.monotonic()
+    stop_twice(worker, signal.SIGTERM, signal.SIGTERM)
+    data = answer_of(worker)
+    assert time.monotonic() - began >= 0.6
+    assert (data["drained"], data["executed"], data["failed"]) == (False, 1, 0)
+    assert out.read_bytes().startswith(b"up\nheard\n")
+    attempt = last(spool, job)
+    assert (attempt["state"], attempt["signal"]) == ("abandoned", "SIGKILL")
+    assert spool.state(job) == "queued"
+
+
+def test_once_says_that_it_was_interrupted(spool):
+    job = spool.add("-c", "echo up; exec sleep 300")
+    worker = spool.start("work", "--json", "--once")
+    started(spool, job)
+    stop_twice(worker, signal.SIGTERM, signal.SIGTERM)
+    assert answer_of(worker) == {
+        "claimed": True,
+        "job_id": job,
+        "attempt_no": 1,
+        "result": "interrupted",
+        "job_state": "queued",
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(spool, number):
+    job = spool.add("-c", GO)
+    prefix = ["sh", "-c", f'trap "" {number}; exec "$@"', "sh"]
+    worker = subprocess.Popen(
+        [*prefix, *command("work", "--drain", "--json")],
+        cwd=spool.path, env=clean_env(), stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        leader = started(spool, job)
+        for _ in range(3):
+            worker.send_signal(number)
+            wait_until(lambda: not pending(worker.pid, number), 10)
+        assert (worker.poll(), alive(leader)) == (None, True)
+        (spool.path / "go").touch()
+        assert answer_of(worker)["drained"] is True
+        assert told(spool, job) == ["added", "claimed", "succeeded"]
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+def test_an_ignored_term_is_heard_all_the_same(spool):
+    prefix = ["sh", "-c", 'trap "" TERM HUP; exec "$@"', "sh"]
+    worker = subprocess.Popen(
+        [*prefix, *command("work", "--json")],
+        cwd=spool.path, env=clean_env(), stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: spool.json("status")["workers"])
+        worker.send_signal(signal.SIGTERM)
+        assert answer_of(worker) == {"stopped": True, "executed": 0}
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+@pytest.mark.parametrize("order", ["leader first", "worker first"])
+def test_a_leader_taken_by_a_signal_to_everybody_is_interrupted(spool, order):
+    job = spool.add("--max-retries", "0", "--", "sleep", "300")
+    worker = spool.start("work", "--json")
+    leader = started(spool, job)
+    targets = [leader, worker.pid] if order == "leader first" else [worker.pid, leader]
+    for pid in targets:
+        os.kill(pid, signal.SIGTERM)
+    assert answer_of(worker) == {"stopped": True, "executed": 1}
+    attempt = last(spool, job)
+    assert (attempt["state"], attempt["failure_reason"]) == ("abandoned", "worker_shutdown")
+    assert (attempt["signal"], attempt["exit_code"]) == ("SIGTERM", -15)
+    assert spool.show(job)["job"]["attempts"] == 0
+    assert told(spool, job) == ["added", "claimed", "interrupted"]
+
+
+def test_a_job_that_ends_itself_by_a_signal_has_failed_when_nobody_stops_the_worker(spool):
+    once = ("--max-retries", "0", "-c")
+    jobs = {name: spool.add(*once, f"kill -{name} $$") for name in ("TERM", "INT", "HUP")}
+    told_so = spool.add(*once, "exit 143")
+    worker = spool.start("work", "--json", "-j", "4")
+    for job in (*jobs.values(), told_so):
+        spool.wait_for(job, "dead")
+    for name, job in jobs.items():
+        attempt = last(spool, job)
+        assert (attempt["state"], attempt["failure_reason"]) == ("failed", "process_exit")
+        assert (attempt["error"], attempt["signal"]) == (f"signal SIG{name}", f"SIG{name}")
+    worker.send_signal(signal.SIGTERM)
+    assert answer_of(worker)["executed"] == 4
+    assert {spool.state(job) for job in jobs.values()} == {"dead"}
+
+
+def test_a_result_that_the_command_gave_itself_stands_although_the_worker_is_stopped(spool):
+    """The end of a command that obeys the same TERM with a status of its own is its own."""
+    job = spool.add("--max-retries", "0", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done")
+    out = spool.output / str(job) / "1" / "stdout"
+    worker = spool.start("work", "--json")
+    wait_until(lambda: out.exists() and out.read_bytes() == b"up\n")
+    leader = started(spool, job)
+    worker.send_signal(signal.SIGTERM)
+    os.kill(leader, signal.SIGTERM)
+    assert answer_of(worker)["executed"] == 1
+    assert spool.state(job) == "done"
+
+
+def test_a_worker_with_nothing_to_do_leaves_at_once(spool):
+    idle = ("work", "--json", "--poll-interval", "30")
+    workers = [spool.start(*idle, "--worker-id", str(n)) for n in range(3)]
+    wait_until(lambda: len(spool.json("status")["workers"]) == 3)
+    spool.add("--after", "1h", "--", "true")
+    for worker, number in zip(workers, STOPPING, strict=True):
+        began = time.monotonic()
+        worker.send_signal(number)
+        assert answer_of(worker) == {"stopped": True, "executed": 0}
+        assert time.monotonic() - began < 5
+    assert workers_left(spool) == 0
+
+
+def test_a_signal_at_any_moment_of_the_start_leaves_nothing_running(spool):
+    job = spool.add("-c", "sleep 0.2")
+    for delay in range(12):
+        worker = spool.start("work", "--json")
+        time.sleep(delay * 0.02)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) in (0, -signal.SIGTERM)
+        assert spool.state(job) in ("queued", "done")
+    assert workers_left(spool) == 0
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="needs a pipe of a chosen size")
+def test_an_unread_pipe_does_not_stop_the_queue(spool):
+    spool.json("add", "--from", "-", stdin=b"exit 0\n" * 300)
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    worker = spool.start("work", "--idle-timeout", "60", stdout=write, stderr=write)
+    os.close(write)
+    try:
+        wait_until(lambda: spool.json("status")["counts"]["done"] == 300, 60)
+        seen = os.read(read, 65536)
+        assert seen.startswith(b"spoolctl: job 1 attempt 1 succeeded in ")
+        assert seen.count(b"\n") < 300
+        # Read again, it is told again, and how much was dropped.
+        spool.add("--", "true")
+        while b"job 301 attempt 1 succeeded in " not in seen:
+            seen += os.read(read, 65536)
+        assert b" lines dropped) job " in seen
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+    finally:
+        os.close(read)
+
+
+def test_a_reader_that_went_away_does_not_stop_the_queue(spool):
+    spool.json("add", "--from", "-", stdin=b"exit 0\n" * 20)
+    read, write = os.pipe()
+    worker = spool.start("work", "--drain", stdout=write, stderr=write)
+    os.close(write)
+    os.close(read)
+    assert worker.wait(30) == 0
+    assert spool.json("status")["counts"]["done"] == 20
