@@ -8,7 +8,8 @@ import os
 import sys
 
 from ..paths import Spool, raw
-from . import identity, proc, signals
+from . import proc, signals
+from .capture import Capture
 from .probe import Probe
 from .tree import Tree, with_descendants
 
@@ -30,6 +31,7 @@ class Adoption:
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
+        self._list = proc.ChildList.open()
         self.leaders: "dict[int, OwnTree]" = {}
         self.kept_sessions: "set[int]" = set()
         self.kept_any = False  # from then on a stranger among our children may be a kept one's child
@@ -39,12 +41,16 @@ class Adoption:
         self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
         self._unasked: "set[tuple[int, int]]" = set()
 
+    def children(self) -> "list[int]":
+        """Our direct children, zombies too."""
+        if self._list is not None:
+            return self._list.read()
+        me = os.getpid()
+        return [one.pid for one in proc.all_stats() if one.ppid == me]
+
     def refresh(self) -> None:
         """Take in new adopted children and reap those that ended."""
-        pids = proc.children()
-        if pids is None:
-            me = os.getpid()
-            pids = [one.pid for one in proc.all_stats() if one.ppid == me]
+        pids = self.children()
         helpers = {self._probe.pid} if self._probe else set()
         for tree in self.leaders.values():
             if tree.probe is not None:
@@ -149,10 +155,11 @@ class OwnTree(Tree):
 
     def __init__(
         self, spool: Spool, job_id: int, attempt_no: int, pid: int, start: "int | None", token: str,
-        began: float, adoption: Adoption, subreaper: bool,
+        began: float, adoption: Adoption, files: Capture, subreaper: bool,
     ) -> None:  # fmt: skip
         super().__init__(spool, job_id, attempt_no, pid, start, token, began)
         self.adoption = adoption
+        self.files = files
         self.subreaper = subreaper
         self.start_ticks = start if start is not None else self.began
         adoption.leaders[pid] = self
@@ -160,15 +167,13 @@ class OwnTree(Tree):
     def clean(self) -> bool:
         """After the leader's end: whether nothing is left, told without a scan."""
         adoption = self.adoption
-        if self.subreaper:
-            pids = proc.children()
-            if pids is None or any(pid not in adoption.leaders for pid in pids):
-                adoption.refresh()
-                if any(owner is self for owner in adoption.owners.values()):
-                    return False
-                if any(self in trees for trees in adoption.shared.values()):
-                    return False
-        return not identity.capture_held(self.spool, self.job_id, self.attempt_no)
+        if self.subreaper and any(pid not in adoption.leaders for pid in adoption.children()):
+            adoption.refresh()
+            if any(owner is self for owner in adoption.owners.values()):
+                return False
+            if any(self in trees for trees in adoption.shared.values()):
+                return False
+        return not self.files.held()
 
     def signal_group(self, number: int) -> bool:
         return signals.to_group(self.pid, number) == signals.SENT
@@ -188,4 +193,4 @@ class OwnTree(Tree):
             return super().gone(members)
         if members or self.adoption.undecided(self):
             return False
-        return not identity.capture_held(self.spool, self.job_id, self.attempt_no)
+        return not self.files.held()

@@ -37,6 +37,7 @@ class Attempt:
         self.tree = tree
         self.pid = process.pid
         self._process = process
+        self.exit_fd = open_exit(process.pid)
         self.started = clock.monotonic()
         timeout = row["timeout"]
         self.deadline = None if timeout is None else self.started + float(timeout)
@@ -122,6 +123,10 @@ class Attempt:
             pass
         self._process.returncode = self.exit
         self.tree.adoption.forget(self.tree, self.kept)
+        self.tree.files.close()
+        if self.exit_fd >= 0:
+            os.close(self.exit_fd)
+            self.exit_fd = -1
 
     def outcome(self, stopping: bool) -> Outcome:
         """What is to be recorded."""
@@ -172,6 +177,14 @@ class Attempt:
             detail=text,
             **base,
         )
+
+
+def open_exit(pid: int) -> int:
+    """A descriptor that is readable once our child has ended; -1 where only SIGCHLD tells."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
 
 
 def signal_name(number: int) -> str:

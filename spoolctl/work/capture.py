@@ -13,6 +13,51 @@ from ..paths import Spool, raw
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
+class Capture:
+    """The open files of one attempt: `fds` for the command, and our own descriptors to ask for the lock."""
+
+    __slots__ = ("_looks", "fds")
+
+    def __init__(self, folder: bytes) -> None:
+        """Make both files, empty, private and locked. Raises OSError."""
+        _make(folder)
+        self.fds: "list[int]" = []
+        self._looks: "list[int]" = []
+        try:
+            for stream in STREAMS:
+                path = folder + b"/" + stream.encode()
+                self.fds.append(os.open(path, _FLAGS, 0o600))
+                _lock(self.fds[-1])
+                self._looks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except BaseException:
+            self.close()
+            raise
+
+    def handed_over(self) -> None:
+        """The command has its copies, and the lock with them: let ours go."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    def held(self) -> bool:
+        """Whether some process still holds one of the files."""
+        for fd in self._looks:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            except BlockingIOError:
+                return True
+            except OSError:
+                pass  # no flock here: scans decide
+        return False
+
+    def close(self) -> None:
+        self.handed_over()
+        for fd in self._looks:
+            os.close(fd)
+        self._looks = []
+
+
 class Captures:
     """Opens capture files. A spare pair can be made while a command runs, so that the next one need not
     wait for the file system: it lies beside the workers' locks until its folder gets a job's name."""
@@ -21,22 +66,21 @@ class Captures:
         self.spool = spool
         self.spare = raw(spare_path(spool, instance))
         self._output = raw(spool.output) + b"/"
-        self._ready: "tuple[int, int] | None" = None
+        self._ready: "Capture | None" = None
 
     def prepare(self) -> None:
         """Make a spare pair, unless there is one. What fails here fails again, and is told, in `open`."""
         if self._ready is None:
             try:
-                discard(self.spare)
                 _make(self.spare)
-                self._ready = _pair(self.spare + b"/1")
+                self._ready = Capture(self.spare + b"/1")
             except OSError:
                 pass
 
-    def open(self, job_id: int, attempt_no: int) -> "tuple[int, int]":
-        """Descriptors for stdout and stderr, empty, private and locked. Raises OSError.
+    def open(self, job_id: int, attempt_no: int) -> Capture:
+        """The files of a new attempt. Raises OSError.
 
-        Files found under a new attempt's number are what a power cut left of one that never counted.
+        Files found under its number are what a power cut left of one that never counted.
         """
         job = self._output + b"%d" % job_id
         if self._ready is not None and attempt_no == 1:
@@ -45,19 +89,18 @@ class Captures:
             except OSError:
                 pass  # no folder to put it in yet, or one of that name: made step by step below
             else:
-                pair, self._ready = self._ready, None
-                return pair
+                ready, self._ready = self._ready, None
+                return ready
         try:
             _make(job)
         except FileNotFoundError:
             _make(raw(self.spool.output))
             _make(job)
-        return _pair(job + b"/%d" % attempt_no)
+        return Capture(job + b"/%d" % attempt_no)
 
     def close(self) -> None:
         if self._ready is not None:
-            for fd in self._ready:
-                os.close(fd)
+            self._ready.close()
             self._ready = None
         discard(self.spare)
 
@@ -78,20 +121,6 @@ def discard(spare: bytes) -> None:
             os.rmdir(spare + name)
         except OSError:
             pass
-
-
-def _pair(folder: bytes) -> "tuple[int, int]":
-    _make(folder)
-    fds = []
-    try:
-        for stream in STREAMS:
-            fds.append(os.open(folder + b"/" + stream.encode(), _FLAGS, 0o600))
-            _lock(fds[-1])
-    except BaseException:
-        for fd in fds:
-            os.close(fd)
-        raise
-    return fds[0], fds[1]
 
 
 def _make(folder: bytes) -> None:

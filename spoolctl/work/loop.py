@@ -273,6 +273,13 @@ class Loop:
                 self.starter.captures.prepare()  # while the command runs anyway
             poller = select.poll()
             poller.register(self.stops.fd, select.POLLIN)
+            for one in self.running.values():
+                if one.exit is not None:
+                    continue
+                if one.exit_fd >= 0:
+                    poller.register(one.exit_fd, select.POLLIN)
+                else:
+                    self.stops.watch_children()
             poller.poll(max(1, int(seconds * 1000 + 0.999)))
 
     def _leave(self) -> None:

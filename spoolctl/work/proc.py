@@ -29,13 +29,13 @@ class Stat:
         return self.state in (b"X", b"x") or (self.state == b"Z" and self.threads <= 1)
 
 
-def _read(path: str, most: int = 4096) -> "bytes | None":
+def _read(path: str) -> "bytes | None":
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return os.read(fd, most)
+        return os.read(fd, 4096)
     except OSError:
         return None
     finally:
@@ -82,14 +82,32 @@ def pid_namespace() -> "str | None":
         return None
 
 
-def children() -> "list[int] | None":
-    """This process's direct children, zombies too; None where the kernel does not list them.
+class ChildList:
+    """This process's direct children as the kernel lists them, zombies too, read from one descriptor.
 
-    Sound because only this single-threaded parent removes entries, by reaping.
+    Sound because only this single-threaded parent takes entries off the list, by reaping.
     """
-    pid = os.getpid()
-    content = _read(f"/proc/{pid}/task/{pid}/children", 1 << 20)
-    return None if content is None else [int(word) for word in content.split()]
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @classmethod
+    def open(cls) -> "ChildList | None":
+        """None where the kernel keeps no such list."""
+        pid = os.getpid()
+        try:
+            return cls(os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return None
+
+    def read(self) -> "list[int]":
+        content = b""
+        while chunk := os.pread(self._fd, 65_536, len(content)):
+            content += chunk
+        return [int(word) for word in content.split()]
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 def locks(pid: int, prefix: bytes) -> "bytes | None":

@@ -1,7 +1,6 @@
 """From a claimed row to a running attempt: files, command, identity."""
 
 import errno
-import os
 
 from .. import hooks
 from ..paths import Spool
@@ -34,26 +33,25 @@ class Starter:
         job_id, attempt_no = int(row["id"]), int(row["attempt_no"])
         hooks.at("claimed")
         try:
-            stdout, stderr = self.captures.open(job_id, attempt_no)
+            files = self.captures.open(job_id, attempt_no)
         except OSError as error:
             path = self.spool.stream(job_id, attempt_no, "stdout")
             name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else path
             text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {name!r}"
             return spawn_failed(row, text, self.worker_id, error.errno in _FULL)
         try:
-            process = self.spawner.start(row, stdout, stderr)
+            process = self.spawner.start(row, *files.fds)
         except SpawnFailed as failed:
+            files.close()
             if failed.transient:
                 return given_back(row, self.worker_id)
             return spawn_failed(row, str(failed), self.worker_id)
-        finally:
-            os.close(stdout)
-            os.close(stderr)
+        files.handed_over()
         hooks.at("spawned")
         seen = proc.stat(process.pid)
         tree = OwnTree(
             self.spool, job_id, attempt_no, process.pid, seen.start if seen else None, str(row["token"]),
-            began, self.adoption, self.subreaper,
+            began, self.adoption, files, self.subreaper,
         )  # fmt: skip
         return Attempt(row, process, tree, self.worker_id)
 

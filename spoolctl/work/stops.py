@@ -27,6 +27,7 @@ class Stops:
         os.set_blocking(self._write, False)
         self._before: "dict[int, object]" = {}
         self._wakeup = -1
+        self._children = False
 
     def install(self) -> None:
         """Take over; main thread only."""
@@ -36,11 +37,19 @@ class Stops:
                 continue
             # TERM is always heard: whoever ends a service has nothing else to say.
             ignored = signal.getsignal(number) == signal.SIG_IGN and number != signal.SIGTERM
-            if number == signal.SIGCHLD or (ignored and number != signal.SIGPIPE):
+            if number == signal.SIGCHLD:
+                self._set(number, signal.SIG_DFL)  # ignored, the kernel would reap our children itself
+            elif ignored and number != signal.SIGPIPE:
                 self._set(number, _nothing)
             elif number in STOPPING:
                 self._set(number, self._told)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+    def watch_children(self) -> None:
+        """Be woken by SIGCHLD, where a child's end has no descriptor of its own."""
+        if not self._children:
+            self._children = True
+            signal.signal(signal.SIGCHLD, _nothing)
 
     def _set(self, number: int, handler: object) -> None:
         self._before[number] = signal.signal(number, handler)  # type: ignore[arg-type]

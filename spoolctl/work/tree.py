@@ -13,6 +13,8 @@ from ..paths import Spool, raw
 from . import identity, proc, signals
 from .probe import Probe
 
+APART = 0.5  # seconds between two looks that stand for a proof
+
 
 class Tree:
     """An attempt's processes as seen by anybody but its parent; `adopted` is the parent's addition.
@@ -42,19 +44,25 @@ class Tree:
         self._marked: "set[tuple[int, int]]" = set()
         self._judged: "set[tuple[int, int]]" = set()
         self.probe: "Probe | None" = None
+        self._asking: "list[tuple[int, int]]" = []
+        self._asks_all = False
+        self._whole_since: "float | None" = None
+        self._sure = False  # no process that was seen can be an unknown member
         self._empty_since: "float | None" = None
         self.prefix = raw(f"{spool.output}/{job_id}/{attempt_no}/")
 
     def members(self) -> "list[proc.Stat]":
         """The live processes of the tree that are known now. Also asks for the tokens of others."""
+        whole = self._hear()
         stats = {one.pid: one for one in proc.all_stats()}
-        roots = [one for one in stats.values() if self._is_root(one, stats)]
-        found = with_descendants(roots, stats)
-        others = [one for one in stats.values() if one.pid not in found and self._could_belong(one)]
-        for one in others:
-            if (one.pid, one.start) in self._marked or proc.locks(one.pid, self.prefix):
-                found[one.pid] = one
-        self._ask([one for one in others if one.pid not in found])
+        own = [one for one in stats.values() if self._is_root(one, stats)]
+        known = {one.pid for one in own}
+        others = [one for one in stats.values() if one.pid not in known and self._could_belong(one)]
+        own += [
+            one for one in others if (one.pid, one.start) in self._marked or proc.locks(one.pid, self.prefix)
+        ]
+        found = with_descendants(own, stats)
+        self._ask([one for one in others if one.pid not in found], whole)
         self.inside = os.getpid() in found
         found.pop(os.getpid(), None)
         return [one for one in found.values() if not one.gone]
@@ -70,31 +78,45 @@ class Tree:
     def _could_belong(self, one: "proc.Stat") -> bool:
         return one.start >= self.began and not one.gone and proc.uid(one.pid) == os.geteuid()
 
-    def _ask(self, others: "list[proc.Stat]") -> None:
-        if self.probe is not None:
-            answers = self.probe.poll()
-            if answers is None:
-                return
-            for one in others:
-                if one.pid in answers:
-                    key = (one.pid, one.start)
-                    (self._marked if answers[one.pid] == self.token else self._judged).add(key)
-            self.probe = None
+    def _hear(self) -> bool:
+        """Take in the answers; True when everybody of one look has answered. Before the next look, which
+        then shows as members those who were found out."""
+        answers = self.probe.poll() if self.probe is not None else None
+        if answers is None:
+            return False
+        self.probe = None
+        for key in self._asking:
+            if key[0] in answers:
+                (self._marked if answers[key[0]] == self.token else self._judged).add(key)
+        return self._asks_all and all(pid in answers for pid, _ in self._asking)
+
+    def _ask(self, others: "list[proc.Stat]", whole: bool) -> None:
+        """Sure is who has judged everybody, or, where new processes come all the time, everybody of two
+        looks half a second apart: who came since descends from those."""
         unknown = [
-            one.pid
-            for one in others
-            if (one.pid, one.start) not in self._judged
-            and (one.pid, one.start) not in self._marked
-            and one.state != b"D"
-            and one.pid != os.getpid()
+            one for one in others if (one.pid, one.start) not in self._judged and one.pid != os.getpid()
         ]
-        if unknown:
-            self.probe = Probe(unknown)
+        now = clock.monotonic()
+        if not unknown:
+            self._sure = True
+        elif whole:
+            if self._whole_since is None:
+                self._whole_since = now
+            self._sure = self._sure or now - self._whole_since >= APART
+        if unknown and self.probe is None:
+            # Reading the environment of a process in state D may block: it is asked when it has left it.
+            self._asking = [(one.pid, one.start) for one in unknown if one.state != b"D"]
+            self._asks_all = len(self._asking) == len(unknown)
+            if self._asking:
+                self.probe = Probe([pid for pid, _ in self._asking])
 
     def gone(self, members: "list[proc.Stat]") -> bool:
         """Whether the tree is proven gone, given what `members` just found."""
-        if members or self.inside or self.probe is not None:
-            self._empty_since = None
+        if members or self.inside:
+            self._sure = False
+            self._whole_since = self._empty_since = None
+            return False
+        if not self._sure:
             return False
         held = identity.capture_held(self.spool, self.job_id, self.attempt_no)
         if held:
@@ -106,7 +128,7 @@ class Tree:
         now = clock.monotonic()
         if self._empty_since is None:
             self._empty_since = now
-        return now - self._empty_since >= 0.5
+        return now - self._empty_since >= APART
 
     def signal(self, member: "proc.Stat", number: int) -> str:
         return signals.to_process(member, number)
