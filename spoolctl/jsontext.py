@@ -111,9 +111,6 @@ def canonical(value: object) -> str:
     return _text(value, _quote_shown, True, ",", ":")
 
 
-DEEPEST = 200  # how deep JSON may nest: writers recurse, and every reader must be able to follow
-
-
 def _check_depth(text: str, value: object) -> None:
     """Raise ValueError when `value`, whose JSON is `text`, nests deeper than DEEPEST."""
     if text.count("[") + text.count("{") <= DEEPEST:

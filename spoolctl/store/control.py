@@ -26,9 +26,10 @@ UPDATE jobs SET request = :request, request_detail = :detail, requested_at = :no
 WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no
   AND (request IS NULL OR (request = 'requeue' AND :request = 'cancel'))
 """
-TAKE_BACK_IF_RUNNING = """
+TAKE_BACK_IF_UNSEEN = """
 UPDATE jobs SET request = NULL, request_detail = NULL, requested_at = NULL, request_seen_at = NULL
 WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no AND request = :request
+  AND request_seen_at IS NULL
 """
 STAMP_IF_RUNNING = """
 UPDATE jobs SET request_seen_at = :now
@@ -91,7 +92,7 @@ def request(
 
 def take_back(conn: "sqlite3.Connection", job_id: int, attempt_no: int, what: str) -> bool:
     values = {"id": job_id, "attempt_no": attempt_no, "request": what}
-    return conn.execute(TAKE_BACK_IF_RUNNING, values).rowcount == 1
+    return conn.execute(TAKE_BACK_IF_UNSEEN, values).rowcount == 1
 
 
 def stamp(conn: "sqlite3.Connection", job_id: int, attempt_no: int, now: float) -> None:

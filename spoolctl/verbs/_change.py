@@ -70,8 +70,8 @@ def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":
 
     remedies = {
         pursuit.UNVERIFIABLE: (
-            "its owner cannot be judged from here",
-            f"spoolctl show {one.job_id}, look where its worker runs, or repeat with --unverified",
+            "its owner cannot be judged from here (--unverified acts all the same)",
+            f"spoolctl show {one.job_id}",
         ),
         pursuit.NOT_STARTED: (
             "its owner is stopped before the command started",

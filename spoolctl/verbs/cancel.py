@@ -62,21 +62,30 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    if args.running and not args.yes:
-        raise SpoolctlError(
-            "SAFETY_BLOCK", "--running ends running commands and needs --yes", "repeat with --running --yes"
-        )
     running = bool(args.running and args.yes)
-    if args.state == "running" and not running:
-        raise SpoolctlError(
-            "SAFETY_BLOCK", "canceling running jobs needs --running --yes", "repeat with --running --yes"
-        )
+    if (args.running or args.state == "running") and not running:
+        raise SpoolctlError("SAFETY_BLOCK", "ending running commands needs --running --yes", _confirmed(args))
     db = ctx.writer()
     states: "tuple[str, ...]" = (str(args.state),) if args.state else ACTIVE if running else ("queued",)
     ids, selected = _change.named_or_selected(args, db, states)
     if select.single(args.id):
         return _one(db, ids[0], running, bool(args.unverified), ctx)
     return _many(db, ids, selected, running, bool(args.unverified))
+
+
+def _confirmed(args: Args) -> str:
+    """The same call with its confirmation."""
+    from ..terminal import quoted
+
+    words = ["spoolctl", "cancel"]
+    for kind, value in args.id:
+        words.append({"range": "{0[0]}-{0[1]}", "key": "key:{0}", "id": "{0}"}[kind].format(value))
+    for flag, value in (("--queue", args.queue), ("--state", args.state)):
+        words += [flag, value] if value is not None else []
+    for key, value in args.tag:
+        words += ["--tag", key if value is None else f"{key}={value}"]
+    unverified = ["--unverified"] if args.unverified else []
+    return " ".join([*map(quoted, words), "--running", "--yes", *unverified])
 
 
 def _at_once(db: "Db", ids: "list[int]") -> "list[int]":

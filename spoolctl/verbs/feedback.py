@@ -89,7 +89,7 @@ def run(args: Args, ctx: "Context") -> Result:
             verdict["streams"] = {args.stream: verdict["streams"][args.stream]}
     if not select.single(refs):
         return Result({"jobs": verdicts})
-    commands = [ctx.with_db(command) for command in _commands(found[0][0])]
+    commands = [ctx.with_db(command) for command in _commands(db, found[0][0])]
     return Result(verdicts[0], [c for c in dict.fromkeys([verdicts[0]["remediation"], *commands]) if c])
 
 
@@ -176,7 +176,7 @@ def _orphaned(db: "Db", owner: object) -> bool:
     return worker is None or identity.liveness(db.spool, worker) == identity.DEAD
 
 
-def _commands(row: "Row") -> "list[str]":
+def _commands(db: "Db", row: "Row") -> "list[str]":
     """What fits the verdict, best first."""
     words = {
         "queued": ("wait", "show", "cancel"),
@@ -187,19 +187,11 @@ def _commands(row: "Row") -> "list[str]":
     }
     commands = [f"spoolctl {verb} {row['id']}" for verb in words.get(str(row["state"]), ())]
     if row["state"] == "dead" and row["last_failure_reason"] == "timeout" and row["kind"] == "command":
-        commands.insert(1, _with_more_time(row))
+        from ..store import jobs
+        from ._again import add_line
+
+        commands.insert(1, add_line(row, jobs.tags_of(db, row["id"]), timeout=row["timeout"] * 2, key=None))
     return commands
-
-
-def _with_more_time(row: "Row") -> str:
-    """The command once more, with twice its timeout."""
-    from ..store import jobs
-    from ..terminal import quoted
-
-    lane = "" if row["queue"] == "default" else f" --queue {row['queue']}"
-    words = " ".join(quoted(word) for word in jobs.words(row["argv"]) or [])
-    twice = f"{float(row['timeout']) * 2:.15g}"
-    return f"spoolctl add --timeout {twice} --cwd {quoted(jobs.loaded(row['cwd']) or '.')}{lane} -- {words}"
 
 
 def text(data: "Row", view: "View") -> str:

@@ -111,19 +111,10 @@ def _refused(db: "Db", job_id: int, state: str, now_too: bool) -> SpoolctlError:
         message = f"job {job_id} is {state}"
         row = jobs.get(db, job_id)
         if state == "done" and row is not None:
-            remedy = _again(row)
+            from ._again import add_line
+
+            remedy = add_line(row, jobs.tags_of(db, job_id))
     return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": state})
-
-
-def _again(row: "Row") -> str:
-    """The `add` line that repeats a job's command."""
-    from ..store import jobs
-    from ..terminal import quoted
-
-    argv = jobs.words(row["argv"]) or []
-    lane = f" --queue {row['queue']}" if row["queue"] != "default" else ""
-    folder = quoted(str(jobs.loaded(row["cwd"])))
-    return f"spoolctl add{lane} --cwd {folder} -- {' '.join(map(quoted, argv))}"
 
 
 def _running(job_id: int) -> SpoolctlError:

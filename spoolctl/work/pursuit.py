@@ -102,9 +102,9 @@ class Pursuit:
             self.job = fresh
         if self.job["pid"] is None:
             with self.db.write() as conn:
-                control.take_back(conn, self.job_id, self.attempt_no, self.what)
-            self.outcome = NOT_STARTED
-            return
+                if control.take_back(conn, self.job_id, self.attempt_no, self.what):
+                    self.outcome = NOT_STARTED
+            return  # or the owner has answered just now, or the job has moved on
         self._begin()
 
     def _begin(self) -> None:

@@ -75,8 +75,8 @@ class Spawner:
             raise SpawnFailed("spawn failed: the stored command cannot be read")
         if not all(isinstance(row[name], _NUMBER) for name in ("timeout", "max_output")):
             raise SpawnFailed("spawn failed: the stored limits cannot be read")
-        environment = self.environment(row)
         try:
+            environment = self.environment(row)
             return subprocess.Popen(
                 [paths.raw(word) for word in argv],
                 executable=self._program(paths.raw(argv[0]), environment.get(b"PATH", os.defpath.encode())),

@@ -187,8 +187,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("installed")
     source = place / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    for name in ("pyproject.toml", "LICENSE", "README.md"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "spoolctl", source / "spoolctl", ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True, timeout=120)
     call = [place / "venv/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", source]

@@ -514,7 +514,10 @@ def distance(a, b):
     """Edits between two words, made the plain way."""
     if not a or not b:
         return len(a) + len(b)
-    return min(distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0]))
+    ways = [distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0])]
+    if a[:2] == b[1::-1]:
+        ways.append(distance(a[2:], b[2:]) + 1)
+    return min(ways)
 
 
 SHORT = st.text(st.sampled_from("abc-"), max_size=4)

@@ -144,7 +144,7 @@ def test_a_timeout_names_the_flag(spool):
     answer = spool.run("feedback", str(job), "--json", check=0)
     assert answer.data["failure_reason"] == "timeout"
     assert answer.data["remediation"] == f"spoolctl output {job}"
-    again = f"spoolctl add --timeout 0.4 --cwd {spool.path} --queue a.b -- sh -c 'sleep 50'"
+    again = f"spoolctl add --queue a.b --timeout 0.4 --max-retries 0 --cwd {spool.path} -- sh -c 'sleep 50'"
     assert answer.commands == [f"spoolctl output {job}", again, f"spoolctl retry {job}"]
     assert "--timeout" in spool.run("feedback", str(job), check=0).text
 

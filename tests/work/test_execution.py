@@ -638,8 +638,8 @@ FINITE = {"allow_nan": False, "allow_infinity": False}
 
 def formula(n, base, factor):
     """base * factor ** (n - 1): exact for a small n, to fifty digits for one of any size."""
-    if n <= 100:
-        return Fraction(base) * Fraction(factor) ** (n - 1)
+    if n <= 100 or not base:
+        return Fraction(base) * Fraction(factor) ** (n - 1 if base else 0)
     with localcontext(Context(prec=50, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])):
         wide = Decimal(base) * Decimal(factor) ** (n - 1)
     return Fraction(wide) if wide < 10**400 else Fraction(10**400)

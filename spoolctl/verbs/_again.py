@@ -1,0 +1,35 @@
+"""The `add` line that repeats a job: every flag whose value is not the default."""
+
+from ..contract.addflags import FLAGS
+from ..terminal import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+
+_ASIDE = ("after", "at", "key_scope", "cwd", "env", "tag")
+
+
+def add_line(row: "Row", tags: "dict[str, str]", **changed: object) -> str:
+    """`spoolctl add …` for a job's row, with some columns `changed`.
+
+    Variables stand by name, to be copied from where the line is run: their values are not for messages.
+    """
+    from ..store import jobs
+
+    row = {**row, **changed}
+    words = ["spoolctl", "add"]
+    for flag in FLAGS:
+        if flag.dest in _ASIDE or row[flag.dest] == flag.default:
+            continue
+        if flag.type is None:
+            words += [flag.name] if row[flag.dest] else []
+        else:
+            value = row[flag.dest]
+            words += [flag.name, "none" if value is None else quoted(str(value))]
+    words += ["--cwd", quoted(jobs.loaded(row["cwd"]) or "/")]
+    for name in sorted(jobs.variables(row["env"])):
+        words += ["--env", quoted(name)]
+    for key, tag in tags.items():
+        words += ["--tag", quoted(f"{key}={tag}")]
+    return " ".join([*words, "--", *map(quoted, jobs.words(row["argv"]) or [])])
