@@ -110,7 +110,7 @@ READS_JSON = USUAL | words(
 STANDARD = {
     "add": USUAL,
     "add, first open": USUAL | words("errno"),
-    "work": USUAL | words("enum errno math select signal types"),
+    "work": USUAL | words("enum errno gc math select signal types"),
     "wait": USUAL,
     "status": USUAL,
     "list": READS_JSON,

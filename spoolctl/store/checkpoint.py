@@ -4,19 +4,23 @@ SQLite 3.7.0 to 3.51.2 can lose a commit that resets the WAL while a checkpoint 
 bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version is at hand.
 """
 
-from .db import Db, connect
+from .db import WORK_TRIGGER, Db, connect
 
-TRIGGER = 4 * 1024 * 1024  # bytes of WAL above which a worker makes one
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
 STEP = 1024 * 1024  # growth since this process's last try
 
 
 class Checkpointer:
     """Remembers this process's last try, so that a WAL some reader pins is not tried at every look."""
 
-    def __init__(self, db: Db, trigger: int = TRIGGER) -> None:
+    def __init__(self, db: Db, trigger: int = WORK_TRIGGER) -> None:
         self.db = db
         self.trigger = trigger
         self.last = 0
+        self._other: "sqlite3.Connection | None" = None
 
     def due(self) -> bool:
         size = self.db.wal_bytes()
@@ -27,9 +31,12 @@ class Checkpointer:
     def run(self) -> None:
         """Copy what no reader pins back into the database. Raises LOCKED, sqlite3.Error."""
         self.last = self.db.wal_bytes()
-        other = connect(self.db.spool, 0)
-        try:
-            with self.db.write(full=True):
-                other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        finally:
-            other.close()
+        if self._other is None:
+            self._other = connect(self.db.spool, 0)
+        with self.db.write(full=True, any_schema=True):
+            self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def close(self) -> None:
+        if self._other is not None:
+            self._other.close()
+            self._other = None

@@ -7,7 +7,7 @@ priority. An idle look only reads; `claim` runs inside the caller's write transa
 
 import os
 
-from . import events, jobs
+from . import events
 from .db import Db
 
 TYPE_CHECKING = False
@@ -23,10 +23,17 @@ NEXT_PRIORITY = (
     f"SELECT priority FROM jobs WHERE {_LANE} AND priority < :priority ORDER BY priority DESC LIMIT 1"
 )
 EARLIEST = f"SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = :priority ORDER BY next_run_at LIMIT 1"
-DUE = f"""
-{jobs.SELECT} WHERE {_LANE} AND priority = :priority AND next_run_at <= :now
+# What it takes to run a job.
+COLUMNS = (
+    "id", "queue", "argv", "payload", "cwd", "env", "captured_env", "timeout", "max_output", "keep_children",
+    "attempt_no",
+)  # fmt: skip
+_DUE = f"""
+SELECT {", ".join(COLUMNS)} FROM jobs WHERE {_LANE} AND priority = {{priority}} AND next_run_at <= :now
 ORDER BY next_run_at, id LIMIT :n
 """
+DUE = _DUE.format(priority=":priority")
+DUE_AT_TOP = _DUE.format(priority=f"({TOP_PRIORITY})")
 RUNNING_IN_LANE = "SELECT coalesce(sum(n), 0) FROM counts WHERE queue = :queue AND state = 'running'"
 CLAIM_IF_QUEUED = """
 UPDATE jobs SET state = 'running', owner = :owner, attempt_no = attempt_no + 1, started_at = :now
@@ -83,14 +90,20 @@ def claim(
     if slots is not None:
         most = min(most, slots - running_in_lane(db, queue))
     taken: "list[Row]" = []
-    values: "Row" = {"queue": queue, "kind": kind, "now": now, "priority": None}
-    found = conn.execute(TOP_PRIORITY, values).fetchone() if most > 0 else None
-    while found is not None and len(taken) < most:
-        values["priority"], values["n"] = found[0], most - len(taken)
-        for found_row in conn.execute(DUE, values).fetchall():
-            taken.append(_take(conn, dict(zip(jobs.COLUMNS, found_row)), owner, now, began))
-        if len(taken) < most:
-            found = conn.execute(NEXT_PRIORITY, values).fetchone()
+    if most <= 0:
+        return taken
+    values: "Row" = {"queue": queue, "kind": kind, "now": now, "n": most}
+
+    def take(statement: str) -> None:
+        for found in conn.execute(statement, values).fetchall():
+            taken.append(_take(conn, dict(zip(COLUMNS, found)), owner, now, began))
+
+    take(DUE_AT_TOP)
+    step = conn.execute(TOP_PRIORITY, values).fetchone() if len(taken) < most else None
+    while step is not None and len(taken) < most:
+        values["priority"], values["n"] = step[0], most - len(taken)
+        take(DUE)
+        step = conn.execute(NEXT_PRIORITY, values).fetchone()
     return taken
 
 
@@ -122,7 +135,7 @@ def record_children(db: Db, children: "list[Row]") -> "list[Row]":
     """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start}), in one
     transaction. Returns those whose attempt is not running any more. Raises LOCKED."""
     lost = []
-    with db.write(full=False) as conn:
+    with db.write(full=False, any_schema=True) as conn:
         for child in children:
             if conn.execute(RECORD_CHILD_IF_RUNNING, child).rowcount == 0:
                 lost.append(child)

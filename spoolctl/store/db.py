@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     Row = dict[str, Any]  # a table's row by column, or an answer's object by key
 
 ADD_TRIGGER = 16 * 1024 * 1024  # bytes of WAL above which `add` makes a checkpoint
+WORK_TRIGGER = 4 * 1024 * 1024  # bytes above which a worker does
+
+# What stays of the WAL when it starts anew. Below the trigger, or every commit would trigger again; but
+# only just, for a commit that overwrites old blocks syncs twice as fast as one that makes the file grow.
+WAL_KEPT = WORK_TRIGGER - 64 * 1024
 
 _MODE = {False: "PRAGMA synchronous = NORMAL", True: "PRAGMA synchronous = FULL"}
 
@@ -66,6 +71,12 @@ class Db:
         self._write.full = full
         self._write.any_schema = any_schema
         return self._write
+
+    def promise(self, full: bool) -> None:
+        """Choose the durability of the next write; done ahead, it is one statement less in its way."""
+        if self._full is not full:
+            self.conn.execute(_MODE[full])
+            self._full = full
 
     def read(self) -> "_Read":
         """A block whose statements all see one state of the database."""
@@ -128,15 +139,13 @@ class _Write:
         if db.file is None:
             conn.execute("BEGIN")
             return conn
-        if db._full is not self.full:
-            conn.execute(_MODE[self.full])
-            db._full = self.full
+        db.promise(self.full)
         db.gate.enter()
         try:
             conn.execute("BEGIN IMMEDIATE")
             db.check_in_place()
-            version = conn.execute("PRAGMA user_version").fetchone()[0]
-            if version != ddl.VERSION and not self.any_schema:
+            version = ddl.VERSION if self.any_schema else conn.execute("PRAGMA user_version").fetchone()[0]
+            if version != ddl.VERSION:
                 raise Migrated(
                     "DB_INVALID",
                     f"{db.spool.db} was migrated to schema {version} underneath",
@@ -202,7 +211,7 @@ def connect(spool: Spool, patience: float = PATIENCE) -> sqlite3.Connection:
     )
     conn.text_factory = _decode  # a damaged text must not hide other rows
     conn.execute("PRAGMA wal_autocheckpoint = 0")
-    conn.execute("PRAGMA journal_size_limit = 1048576")
+    conn.execute(f"PRAGMA journal_size_limit = {WAL_KEPT}")
     if sys.platform == "darwin":
         conn.execute("PRAGMA fullfsync = ON")
     return conn

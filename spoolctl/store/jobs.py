@@ -88,17 +88,17 @@ def words(argv: object) -> "list[str] | None":
     return value if isinstance(value, list) and all(isinstance(w, str) for w in value) else None
 
 
-def variables(env: object) -> "dict[str, str]":
-    """Stored environment variables; {} for none and for what cannot be read."""
-    if not isinstance(env, str):
+def variables(env: object) -> "dict[str, str] | None":
+    """Stored environment variables; {} for none, None for what cannot be read."""
+    if env is None:
         return {}
     try:
-        value = jsontext.loads(env)
+        value = jsontext.loads(env) if isinstance(env, str) else None
     except ValueError:
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    return {k: v for k, v in value.items() if isinstance(v, str)}
+        return None
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        return None
+    return value
 
 
 def insert(conn: "sqlite3.Connection", row: "Row", tags: "dict[str, str]") -> int:

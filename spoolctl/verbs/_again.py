@@ -28,7 +28,7 @@ def add_line(row: "Row", tags: "dict[str, str]", **changed: object) -> str:
             value = row[flag.dest]
             words += [flag.name, "none" if value is None else quoted(str(value))]
     words += ["--cwd", quoted(jobs.loaded(row["cwd"]) or "/")]
-    for name in sorted(jobs.variables(row["env"])):
+    for name in sorted(jobs.variables(row["env"]) or ()):
         words += ["--env", quoted(name)]
     for key, tag in tags.items():
         words += ["--tag", quoted(f"{key}={tag}")]

@@ -136,7 +136,7 @@ def _answer(row: "Row", deduplicated: bool) -> "Row":
         "priority": row["priority"],
         "queue": row["queue"],
         "cwd": jobs.loaded(row["cwd"]),
-        "env_keys": sorted(jobs.variables(row["env"])) if row["env"] else [],
+        "env_keys": sorted(jobs.variables(row["env"]) or ()),
     }
 
 

@@ -107,8 +107,8 @@ def _more(db: "Db", row: "Row", last: "Row | None") -> "Row":
 
     held = last if row["state"] == "running" else None
     return {
-        "env": jobs.variables(row["env"]),
-        "captured_env": jobs.variables(row["captured_env"]),
+        "env": jobs.variables(row["env"]) or {},
+        "captured_env": jobs.variables(row["captured_env"]) or {},
         "backoff": jobs.backoff(row),
         "max_output_bytes": row["max_output"],
         "keep_children": bool(row["keep_children"]),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 EVERY = 1.0  # seconds between two looks for dead owners
 REQUESTS_EVERY = 0.2  # while commands run: a request is answered within this
 ROWS_EVERY = 600.0  # looks for rows of dead workers that ran nothing
-BUSY_TRIGGER = 16 * 1024 * 1024  # bytes of WAL above which even a busy worker makes a checkpoint
 
 
 def begin(loop: "Loop") -> None:
@@ -37,6 +36,8 @@ def take_in(loop: "Loop") -> None:
             _over(loop, one)
         elif one.stuck and not one.told_stuck:
             _stuck(loop, one)
+    if loop.room is not None and loop.running:
+        loop.room.watch(list(loop.running.values()))
     now = clock.monotonic()
     for reaping in loop.reaper.step(now):
         if reaping not in loop.reaped:
@@ -50,8 +51,9 @@ def _over(loop: "Loop", one: "Attempt") -> None:
     if loop.room is not None:
         loop.room.over(one)
     del loop.running[one.job_id]
-    one.reap()
-    loop.unrecorded = [c for c in loop.unrecorded if c["job_id"] != one.job_id]
+    loop.ended.append(one)  # reaped when the next command runs
+    if loop.unrecorded:
+        loop.unrecorded = [c for c in loop.unrecorded if c["job_id"] != one.job_id]
     seconds = clock.monotonic() - one.started
     if one.why == "lost":
         loop.tally.record(one.outcome(loop.stops.count > 0), None, seconds)
@@ -62,7 +64,7 @@ def _over(loop: "Loop", one: "Attempt") -> None:
 def _stuck(loop: "Loop", one: "Attempt | Reaping") -> None:
     ending = one.ending
     assert ending is not None
-    with loop.db.write(full=False) as conn:
+    with loop.db.write(full=False, any_schema=loop.retired is not None) as conn:
         settle.mark_stuck(
             conn,
             one.job_id,
@@ -104,7 +106,7 @@ def changed(loop: "Loop") -> None:
     asked = control.requests_of(loop.db, loop.me.instance)
     if not asked:
         return
-    with loop.db.write(full=False) as conn:
+    with loop.db.write(full=False, any_schema=loop.retired is not None) as conn:
         for job_id, attempt_no, _ in asked:
             control.stamp(conn, job_id, attempt_no, clock.now())
     for job_id, attempt_no, what in asked:
@@ -114,13 +116,13 @@ def changed(loop: "Loop") -> None:
 
 
 def look_after(loop: "Loop") -> None:
-    """Limits of running attempts, dead owners, the heartbeat, the WAL."""
-    if loop.room is not None and loop.running:
-        loop.room.watch(list(loop.running.values()))
+    """Once a second: is the queue still there, dead owners, the heartbeat, the WAL."""
     now = clock.monotonic()
     if now < loop.house_at:
         return
     loop.house_at = now + EVERY
+    if loop.db.exists:
+        loop.db.check_in_place()
     loop.reaper.look(loop.me.instance)
     if now >= loop.rows_at:
         loop.rows_at = now + ROWS_EVERY
@@ -130,7 +132,7 @@ def look_after(loop: "Loop") -> None:
         loop.starter.adoption.refresh()  # what was kept may have ended, and waits to be reaped
     if loop.reaper.bury() and not loop.results and not loop.stopping:
         _bury(loop)
-    if (not loop.running or loop.db.wal_bytes() >= BUSY_TRIGGER) and loop.checkpointer.due():
+    if loop.checkpointer.due():
         loop.checkpointer.run()
 
 
@@ -148,7 +150,8 @@ def finished(loop: "Loop") -> bool:
     """Whether there is a reason to leave."""
     options = loop.options
     if loop.results or loop.reaped:
-        return False
+        # Told twice on a disk that stays full, it leaves what it cannot write down to the reapers.
+        return loop.stops.count >= 2 and loop.disk_failures > 1 and not loop.running
     if loop.running:
         # What cannot be ended does not hold the exit after a second signal; its row stays for the reapers.
         return loop.stops.count >= 2 and all(one.stuck for one in loop.running.values())

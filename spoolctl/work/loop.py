@@ -5,13 +5,14 @@ claimed commands, writes down their leaders, and looks after the house. Signals,
 next deadline wake it. Whatever may fail for a moment (a busy or full database) is kept and tried again.
 """
 
+import gc
 import select
 import sqlite3
 
 from .. import clock, hooks
 from ..errors import SpoolctlError
 from ..store import claim, settle, workers
-from ..store.checkpoint import TRIGGER, Checkpointer
+from ..store.checkpoint import Checkpointer
 from ..store.db import Db, Migrated, Replaced
 from ..store.faults import translated
 from . import house
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .start import Starter
 
 PATIENCE = 0.05  # seconds a turn waits for the write lock
+CHECK_EVERY = 8  # commits between two looks at the size of the WAL
 LEAVE_PATIENCE = 2.0
 AGAIN = 0.02  # until the next try when it was not free
 DISK_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -80,14 +82,15 @@ class Loop:
             db, options.label, options.queue, options.kind, options.concurrency, options.grace
         )
         self.reaper = Reaper(db)
-        self.checkpointer = Checkpointer(db, TRIGGER)
+        self.checkpointer = Checkpointer(db)
         self.starter: "Starter | None" = None
         self.room: "Room | None" = None
         self.running: "dict[int, Attempt]" = {}
+        self.ended: "list[Attempt]" = []  # over, their leaders still to be reaped
         self.results: "list[tuple[settle.Outcome, float]]" = []
         self.reaped: "list[Reaping]" = []
         self.unrecorded: "list[Row]" = []
-        self.claims = 0
+        self.claims = self.commits = 0
         self.retired: "SpoolctlError | None" = None  # why nothing more is claimed
         self.ready = False  # something is due and a slot is free, as of the last look
         self.stale = True  # the database changed since the last look
@@ -108,16 +111,20 @@ class Loop:
     def run(self) -> None:
         """Work until there is a reason to leave. Raises DB_INVALID when the queue was taken away."""
         self.stops.install()
+        threshold = gc.get_threshold()
         try:
             house.begin(self)
             self.db.impatient(PATIENCE)
+            gc.freeze()  # what is loaded by now stays: looking through it again and again is for nothing
+            gc.set_threshold(20_000)
             while True:
-                self.stops.drain()
                 self._turn()
                 if house.finished(self):
                     break
                 self._sleep()
         finally:
+            gc.set_threshold(*threshold)
+            gc.unfreeze()
             self._leave()
         if self.retired is not None:
             raise self.retired
@@ -127,6 +134,7 @@ class Loop:
             house.take_in(self)
             self._record_and_claim()
             self._write_down()
+            self._reap_leaders()
             house.look_after(self)
         except Replaced as gone:
             house.abandon(self)
@@ -215,13 +223,16 @@ class Loop:
             self.me.joined()
         self.reaper.buried(buried)
         self.reaped = []
-        for (outcome, seconds), state in zip(self.results, states):
-            self.tally.record(outcome, state, seconds)
-        self.results = []
+        recorded, self.results = self.results, []
         # Own commits do not change the data version, so look again after each; unless slots are full.
         self.stale = True
         self.claims += len(taken)
         self._start(taken, began)
+        for (outcome, seconds), state in zip(recorded, states):
+            self.tally.record(outcome, state, seconds)
+        self.commits += 1
+        if self.commits % CHECK_EVERY == 0 and self.checkpointer.due():
+            self.checkpointer.run()  # a busy worker never gets to it otherwise
 
     def _start(self, taken: "list[Row]", began: float) -> None:
         if not taken:
@@ -260,11 +271,18 @@ class Loop:
             return
         lost = claim.record_children(self.db, self.unrecorded)
         hooks.at("written down")
+        self.db.promise(True)  # what comes next is most likely a result
         self.unrecorded = []
         for child in lost:
             one = self.running.get(child["job_id"])
             if one is not None:
                 house.lose(self, one)
+
+    def _reap_leaders(self) -> None:
+        """Let the numbers of ended leaders go: late, so that the next command is already running."""
+        for one in self.ended:
+            one.reap()
+        self.ended = []
 
     def _sleep(self) -> None:
         seconds = house.until(self)
@@ -280,7 +298,9 @@ class Loop:
                     poller.register(one.exit_fd, select.POLLIN)
                 else:
                     self.stops.watch_children()
-            poller.poll(max(1, int(seconds * 1000 + 0.999)))
+            ready = poller.poll(max(1, int(seconds * 1000 + 0.999)))
+            if any(fd == self.stops.fd for fd, _ in ready):
+                self.stops.drain()
 
     def _leave(self) -> None:
         try:
@@ -290,5 +310,6 @@ class Loop:
             pass  # the row is found dead by its lock and removed by others
         if self.starter is not None:
             self.starter.close()
+        self.checkpointer.close()
         self.reaper.close()
         self.stops.restore()

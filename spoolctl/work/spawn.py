@@ -31,26 +31,41 @@ _NUMBER = (int, float, type(None))
 _TRANSIENT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
+_JOB_ID, _ATTEMPT, _QUEUE, _JOB_DB, _TOKEN = (name.encode() for name in names.RESERVED)
+
+
 class Spawner:
     """Starts commands for one worker, whose environment is the base of every job's."""
 
     def __init__(self, spool: "paths.Spool", environ: "dict[str, str]") -> None:
         self.spool = spool
         self.base = {paths.raw(key): paths.raw(value) for key, value in environ.items()}
+        self._captured: object = None
+        self._merged = self.base
+        self._db = paths.raw(spool.db)
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def environment(self, row: "Row") -> "dict[bytes, bytes]":
-        """The worker's variables, then the submitter's captured ones, then the job's, then ours."""
-        found = dict(self.base)
-        for stored in (row["captured_env"], row["env"]):
-            for key, value in variables(stored).items():
-                found[paths.raw(key)] = paths.raw(value)
-        found[names.JOB_ID.encode()] = str(row["id"]).encode()
-        found[names.ATTEMPT.encode()] = str(row["attempt_no"]).encode()
-        found[names.QUEUE.encode()] = paths.raw(str(row["queue"]))
-        found[names.JOB_DB.encode()] = paths.raw(self.spool.db)
-        found[names.TOKEN.encode()] = str(row["token"]).encode()
+        """The worker's variables, then the submitter's captured ones, then the job's, then ours.
+
+        Raises SpawnFailed when the stored ones cannot be read.
+        """
+        found = dict(self._inherited(row["captured_env"]))
+        if row["env"] is not None:
+            found.update(_stored(row["env"]))
+        found[_JOB_ID] = b"%d" % row["id"]
+        found[_ATTEMPT] = b"%d" % row["attempt_no"]
+        found[_QUEUE] = paths.raw(row["queue"])
+        found[_JOB_DB] = self._db
+        found[_TOKEN] = row["token"].encode()
         return found
+
+    def _inherited(self, captured: object) -> "dict[bytes, bytes]":
+        """The worker's variables with a submitter's captured ones; kept, for most jobs have the same."""
+        if captured != self._captured:
+            self._merged = {**self.base, **(_stored(captured) if captured is not None else {})}
+            self._captured = captured
+        return self._merged
 
     @staticmethod
     def _program(name: bytes, path: bytes) -> "bytes | None":
@@ -97,3 +112,10 @@ class Spawner:
 
     def close(self) -> None:
         os.close(self.null)
+
+
+def _stored(env: object) -> "dict[bytes, bytes]":
+    found = variables(env)
+    if found is None:
+        raise SpawnFailed("spawn failed: the stored environment cannot be read")
+    return {paths.raw(key): paths.raw(value) for key, value in found.items()}

@@ -229,7 +229,7 @@ def test_the_exclusions_the_contract_names_are_declared(verb, pair):
     [
         ("events", "max_events", "follow"), ("events", "idle_timeout", "follow"),
         ("events", "wait_timeout", "wait"), ("output", "idle_timeout", "follow"),
-        ("output", "all_attempts", "follow"), ("add", "key_scope", "key"),
+        ("output", "all_attempts", "follow"),
     ],
 )  # fmt: skip
 def test_the_needs_the_contract_names_are_declared(verb, dest, needed):
