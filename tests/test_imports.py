@@ -82,11 +82,13 @@ OWN = {
     "add": ADDING,
     "add, first open": ADDING | words("store.faults store.make store.migrate"),
     "work": JOBS
-    | words("contract.backoff hooks verbs.work store.checkpoint store.claim store.control store.faults")
+    | words(
+        "contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control store.faults"
+    )
     | words("store.owners store.place store.settle store.workers work work.capture work.ending work.house")
     | words("work.identity work.loop work.membership work.probe work.proc work.reap work.signals work.stops")
     | words("work.tally work.tree"),
-    "wait": NAMED_JOBS | words("store.awaited verbs.wait"),
+    "wait": NAMED_JOBS | words("store.awaited verbs._progress verbs.wait"),
     "status": JOBS | LIVENESS | words("store.attempts store.claim store.counts verbs.status"),
     "list": NAMED_JOBS | words("store.filter store.listing verbs.list"),
     "show": NAMED_JOBS | words("store.attempts verbs.show"),

@@ -81,7 +81,10 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
     folder = os.path.dirname(spool.db)
     warnings: "list[tuple[str, str]]" = []
     problem = None
-    where = os.stat(raw(folder))
+    try:
+        where = os.stat(raw(folder))
+    except FileNotFoundError:
+        return []  # it is made private
     try:
         info: "os.stat_result | None" = os.stat(raw(spool.db))
     except FileNotFoundError:

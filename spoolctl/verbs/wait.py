@@ -70,21 +70,23 @@ def data() -> "dict[str, object]":
 
 def run(args: Args, ctx: "Context") -> Result:
     from ..store.awaited import Awaited
+    from ._progress import Progress
 
     db = ctx.reader()
     awaited = Awaited(db, _meant(args, db))
-    progress = _Progress(ctx)
+    progress = Progress(ctx)
     deadline = None if args.timeout is None else ctx.started + float(args.timeout)
     warned = ctx.json
     try:
         while not _over(args, awaited):
             if not warned:
                 warned = True
-                progress.warn(_unserved(ctx, awaited))
+                for code, message in _unserved(ctx, awaited):
+                    progress.say(f"warning {code}: {message}")
             left = None if deadline is None else deadline - clock.monotonic()
             if left is not None and left <= 0:
                 raise _timeout(args, ctx, awaited)
-            progress.show(awaited)
+            progress.show(_far(awaited))
             pause = float(args.poll_interval)
             clock.sleep(pause if left is None else min(pause, left))
             awaited.look()
@@ -212,34 +214,10 @@ def _next(awaited: "Awaited") -> "list[str]":
     return []
 
 
-class _Progress:
-    """A line on stderr that says how far it is, on a terminal and in text mode only."""
-
-    def __init__(self, ctx: "Context") -> None:
-        self.ctx = ctx
-        self.on = not ctx.json and ctx.err.isatty()
-        self.shown = ""
-
-    def show(self, awaited: "Awaited") -> None:
-        if not self.on:
-            return
-        total = len(awaited.ids)
-        line = f"waiting: {total - len(awaited.pending)} of {total} settled"
-        if awaited.failed:
-            line += f", {awaited.failed} failed"
-        if line != self.shown:
-            self.ctx.err.try_write(f"\r{line.ljust(len(self.shown))}".encode())
-            self.shown = line
-
-    def clear(self) -> None:
-        if self.shown:
-            self.ctx.err.try_write(f"\r{' ' * len(self.shown)}\r".encode())
-            self.shown = ""
-
-    def warn(self, warnings: "list[tuple[str, str]]") -> None:
-        """Say at once what a person would otherwise wait to learn."""
-        for code, message in warnings:
-            self.ctx.err.try_write(f"spoolctl: warning {code}: {message}\n".encode("utf-8", "replace"))
+def _far(awaited: "Awaited") -> str:
+    total = len(awaited.ids)
+    failed = f", {awaited.failed} failed" if awaited.failed else ""
+    return f"waiting: {total - len(awaited.pending)} of {total} settled{failed}"
 
 
 def text(data: "Row", view: "View") -> str:

@@ -82,13 +82,14 @@ def run(args: Args, ctx: "Context") -> Result:
 
     from ..store.place import check_filesystem, check_shared
     from ..work.loop import Loop, Options
+    from ._progress import Progress
 
     queue = args.queue if "queue" in args.given else ctx.config().defaults["queue"]
     spool = ctx.spool()
     check_filesystem(spool, file_mount=True)
+    warnings = check_shared(spool, bool(args.allow_shared))
     # An empty lane writes nothing: only a worker that stays makes a database to wait on.
     db = ctx.writer(create=not (args.once or args.drain))
-    warnings = check_shared(spool, bool(args.allow_shared)) if db.exists else []
     options = Options(
         queue=str(queue),
         label=str(args.worker_id or f"{os.uname().nodename}-{os.getpid()}"),
@@ -102,12 +103,23 @@ def run(args: Args, ctx: "Context") -> Result:
         grace=float(args.grace),
     )
 
-    def say(line: str) -> bool:
-        return ctx.err.try_write(f"spoolctl: {line}\n".encode("utf-8", "replace"))
+    progress = Progress(ctx)
 
-    loop = Loop(db, options, ctx.environ, (lambda line: True) if ctx.json else say)
-    loop.run()
+    def say(line: str) -> bool:
+        said = progress.say(line)
+        if options.drain and progress.on:
+            from ..store import counts
+
+            waiting = counts.by_lane(db)[1].get((options.queue, options.kind), 0)
+            progress.show(f"{tally.executed} run, {tally.failed} failed, {waiting} to go")
+        return said
+
+    loop = Loop(db, options, ctx.environ, say)
     tally = loop.tally
+    try:
+        loop.run()
+    finally:
+        progress.clear()
     answer: "Row"
     if options.once:
         answer = tally.last or {"claimed": False}
