@@ -71,7 +71,7 @@ NEVER = {
 EVERY_CALL = words(
     "__main__ argv cli clock config context emit errors jsontext paths registry verbs contract"
     " contract.env contract.limits contract.names contract.spec contract.states contract.times"
-    " contract.types contract.values"
+    " contract.types contract.numbers contract.values"
 )
 WITH_DATABASE = EVERY_CALL | words("store store.db store.ddl store.gate store.open")
 JOBS = WITH_DATABASE | words("store.events store.jobs")
@@ -83,7 +83,8 @@ OWN = {
     "add, first open": ADDING | words("store.faults store.make store.migrate"),
     "work": JOBS
     | words(
-        "contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control store.faults"
+        "contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control"
+        " store.faults"
     )
     | words("store.owners store.place store.settle store.workers work work.capture work.ending work.house")
     | words("work.identity work.loop work.membership work.probe work.proc work.reap work.signals work.stops")

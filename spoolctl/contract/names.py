@@ -1,7 +1,8 @@
 """Names: lanes, keys, tags, environment variables, workers, and ways to name a job (SPEC 2.4)."""
 
 from . import limits
-from .values import BadValue, Integer, Type, clean, digits, length
+from .numbers import Integer, digits
+from .values import BadValue, Type, clean, length
 
 _LANE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _TAG_KEY = _LANE | {":"}

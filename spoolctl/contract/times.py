@@ -1,7 +1,8 @@
 """Durations and timestamps: seconds in, seconds out (SPEC 2.4)."""
 
 from . import limits
-from .values import BadValue, Type, decimal, digits, finite, whole
+from .numbers import decimal, digits, finite, whole
+from .values import BadValue, Type
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

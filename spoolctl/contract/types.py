@@ -2,22 +2,10 @@
 
 from . import limits
 from .names import EnvVar, JobRef, Key, Lane, Tag, WorkerId
+from .numbers import Bytes, Float, Integer, whole
 from .states import JOB_STATES
 from .times import Duration, Timestamp
-from .values import (
-    BadValue,
-    Bytes,
-    Choice,
-    ChoiceList,
-    Command,
-    Float,
-    Integer,
-    Path,
-    Text,
-    Type,
-    is_utf8,
-    whole,
-)
+from .values import BadValue, Choice, ChoiceList, Command, Path, Text, Type, is_utf8
 
 JOB_ID = Integer(1, limits.INT64_MAX)
 KEY = Key()
