@@ -104,6 +104,10 @@ def run(args: Args, ctx: "Context") -> Result:
     )
 
     progress = Progress(ctx)
+    if not ctx.json:  # it may run for days: say it now
+        for code, message in ctx.warnings + warnings:
+            progress.say(f"warning {code}: {message}")
+        ctx.warnings, warnings = [], []
 
     def say(line: str) -> bool:
         said = progress.say(line)
