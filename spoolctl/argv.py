@@ -5,7 +5,7 @@ then exclusions. Flags are never abbreviated.
 """
 
 from .contract.spec import Args, Flag, Verb
-from .contract.types import BadValue
+from .contract.types import BadValue, Type
 from .errors import SpoolctlError, invalid, nearest
 
 GLOBAL_FLAGS = ("--json", "--db", "--help", "-h", "--version")
@@ -77,7 +77,7 @@ def parse(verb: Verb, tokens: "list[str]") -> Args:
             setattr(args, flag.dest, True)
             continue
         assert text is not None
-        value = _value(flag.name, flag.type, text)
+        value = _value(verb, flag.name, flag.type, text)
         if flag.repeat:
             getattr(args, flag.dest).append(value)
         else:
@@ -146,7 +146,7 @@ def _flag(
     if equals:
         return flag, text
     if not rest or rest[-1] == "--" or rest[-1].partition("=")[0] in known:
-        hint = f"{name} {flag.type.grammar}, or {name}=VALUE"
+        hint = f"{name}=VALUE, where VALUE is {flag.type.grammar}"
         raise invalid(f"{name} needs a value", hint, flag=name, value=None)
     return flag, rest.pop()
 
@@ -179,25 +179,24 @@ def _positionals(verb: Verb, words: "list[str]", args: Args) -> None:
         rest = [] if many else rest[1:]
         if taken:
             args.given.add(arg.dest)
-        values = [_value(arg.name, arg.type, text) for text in taken]
+        values = [_value(verb, arg.name, arg.type, text) for text in taken]
         setattr(args, arg.dest, values if many else values[0] if values else None)
 
 
-def _value(name: str, kind: object, text: str) -> object:
+def _value(verb: Verb, name: str, kind: Type, text: str) -> object:
+    """The value of flag or argument `name`; a refusal names the text (cut to 200 characters)."""
     try:
-        return kind.parse(text)  # type: ignore[attr-defined]
+        return kind.parse(text)
     except BadValue as bad:
-        raise refused(name, text, bad) from None
-
-
-def refused(name: str, value: object, bad: BadValue) -> SpoolctlError:
-    """INVALID_INPUT of flag or argument `name`, naming the value (cut to 200 characters)."""
-    shown = value if isinstance(value, str) else repr(value)
-    short = shown if len(shown) <= 200 else shown[:197] + "..."
-    hint = f"give {name} a value that {bad.message}" if bad.message.startswith("must") else bad.message
-    return invalid(
-        f"{name}: {bad.message}: {short!r}", hint, bad.did_you_mean, flag=name, value=short, **bad.facts
-    )
+        short = text if len(text) <= 200 else text[:197] + "..."
+        raise invalid(
+            f"{name}: {bad.message}: {short!r}",
+            f"spoolctl {verb.name} --help",
+            bad.did_you_mean,
+            flag=name,
+            value=short,
+            **bad.facts,
+        ) from None
 
 
 def _spelled(verb: Verb, dests: "tuple[str, ...]") -> str:
@@ -207,6 +206,11 @@ def _spelled(verb: Verb, dests: "tuple[str, ...]") -> str:
 def _name(verb: Verb, dest: str) -> str:
     flag = verb.flag(dest)
     return flag.name if flag else dest.upper()
+
+
+def _wanted(verb: Verb, dest: str) -> str:
+    flag = verb.flag(dest)
+    return f"{flag.name} {flag.type.grammar}" if flag and flag.type else _name(verb, dest)
 
 
 def _exclusions(verb: Verb, args: Args) -> None:
@@ -222,7 +226,7 @@ def _exclusions(verb: Verb, args: Args) -> None:
         if dest in args.given and needed not in args.given:
             raise invalid(
                 f"{_name(verb, dest)} needs {_name(verb, needed)}",
-                f"add {_name(verb, needed)}",
+                f"add {_wanted(verb, needed)}",
                 flag=_name(verb, dest),
                 value=None,
             )

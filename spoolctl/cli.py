@@ -30,7 +30,6 @@ def _answer(tokens: "list[str]", ctx: Context) -> int:
         return _without_verb(rest, ctx)
     verb = registry.load(name)
     args = argv.parse(verb.SPEC, rest)
-    ctx.verb = verb.SPEC
     if args.help:
         return _say(_help_of(verb.SPEC), ctx)
     ctx.args = args
@@ -47,12 +46,18 @@ def _help_of(spec: object) -> str:
 
 
 def _without_verb(tokens: "list[str]", ctx: Context) -> int:
-    names = [token.partition("=")[0] for token in tokens]
-    for name in ("--json", "--help", "-h", "--version"):
-        if f"{name}=" in "".join(token + "\0" for token in tokens if token.startswith(name)):
-            raise invalid(f"{name} takes no value", f"write {name} alone", flag=name, value=None)
-    if "--db" in names:
-        raise SpoolctlError("UNKNOWN_FLAG", "--db belongs to a verb, and there is none", "spoolctl --help")
+    names: "list[str]" = []
+    for token in tokens:
+        name, equals, value = token.partition("=")
+        if name == "--db":
+            raise SpoolctlError(
+                "UNKNOWN_FLAG", "--db belongs to a verb, and there is none", "spoolctl --help"
+            )
+        if equals:
+            raise invalid(f"{name} takes no value", f"write {name} alone", flag=name, value=value)
+        if name in names:
+            raise invalid(f"{name} is given twice", f"give {name} once", flag=name, value=token)
+        names.append(name)
     if "--help" in names or "-h" in names:
         from . import help
 

@@ -24,7 +24,6 @@ class Context:
         self.stdin = stdin
         self.json = False
         self.started = clock.monotonic()
-        self.verb: "Verb | None" = None
         self.args: "Args | None" = None
         self.warnings: "list[tuple[str, str]]" = []
         self._spool: "paths.Spool | None" = None
@@ -115,6 +114,15 @@ class Context:
         from .terminal import quoted
 
         return f"spoolctl {verb} --db {quoted(self.args.db)} {rest}".rstrip()  # type: ignore[union-attr]
+
+    def note(self, message: str) -> None:
+        """A line on stderr for people; none in JSON mode."""
+        if not self.json:
+            self.err.write(emit.note_text(message))
+
+    def try_note(self, message: str) -> bool:
+        """As `note`, without ever waiting; False when stderr did not take the line."""
+        return self.json or self.err.try_write(emit.note_text(message))
 
     def width(self) -> int:
         try:

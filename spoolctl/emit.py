@@ -144,7 +144,11 @@ def error_text(error: SpoolctlError, hint: bool = True) -> bytes:
 
 
 def warning_text(code: str, message: str) -> bytes:
-    return text(f"spoolctl: warning {code}: {printable(message)}\n")
+    return note_text(f"warning {code}: {message}")
+
+
+def note_text(message: str) -> bytes:
+    return text(f"spoolctl: {printable(message)}\n")
 
 
 def printable(value: str) -> str:

@@ -1,6 +1,7 @@
 """The text of --help, made from the specs. Readable in 80 columns."""
 
 from .contract.spec import Verb
+from .contract.types import Type
 
 WIDTH = 79
 
@@ -25,11 +26,13 @@ def _item(name: str, text: str, column: int = 26) -> str:
 
 
 def _shown(value: object) -> str:
-    from .contract.spec import Flag  # noqa: F401
-
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value)
     return str(value)
+
+
+def _placeholder(kind: Type) -> str:
+    return kind.name.upper().replace(" ", "_")
 
 
 def of_verb(verb: Verb) -> str:
@@ -53,18 +56,23 @@ def of_verb(verb: Verb) -> str:
         if flag.short == flag.name:
             name = flag.name
         if flag.type is not None:
-            name += " " + flag.type.name.upper().replace(" ", "_")
+            name += " " + _placeholder(flag.type)
         facts = []
         if flag.required:
             facts.append("required")
         if flag.default is not None:
             facts.append(f"default {_shown(flag.default)}")
+        if flag.type is not None and flag.type.none:
+            facts.append("default none" if flag.default is None else "none: no limit")
         if flag.repeat:
             facts.append("may be repeated")
         text = flag.help + (f" ({'; '.join(facts)})" if facts else "")
         lines.append(_item(name, text))
         if flag.type is not None and flag.type.choices:
             lines.append(wrapped("one of " + ", ".join(flag.type.choices), 26))
+    grammars = {_placeholder(f.type): f.type.grammar for f in verb.flags if f.type and not f.type.choices}
+    if grammars:
+        lines += ["", "values:"] + [_item(name, grammar) for name, grammar in grammars.items()]
     if verb.safety:
         lines += ["", wrapped("safety: " + verb.safety, 8, "")]
     if verb.examples:

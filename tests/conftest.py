@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +16,10 @@ for _name in [name for name in os.environ if name.startswith("SPOOLCTL_")]:
     del os.environ[_name]
 os.environ["TZ"] = "UTC"
 time.tzset()
+# Ignored under nohup and behind `&` in a script: every process started here would inherit that.
+for _number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -82,13 +82,12 @@ OWN = {
     "add": ADDING,
     "add, first open": ADDING | words("store.faults store.make store.migrate"),
     "work": JOBS
+    | words("contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control")
+    | words("store.faults store.owners store.place store.settle store.workers work work.capture work.care")
     | words(
-        "contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control"
-        " store.faults"
+        "work.ending work.house work.identity work.leaving work.loop work.membership work.probe work.proc"
     )
-    | words("store.owners store.place store.settle store.workers work work.capture work.ending work.house")
-    | words("work.identity work.loop work.membership work.probe work.proc work.reap work.signals work.stops")
-    | words("work.tally work.tree"),
+    | words("work.reap work.shift work.signals work.stops work.tally work.tree work.turn"),
     "wait": NAMED_JOBS | words("store.awaited verbs._progress verbs.wait"),
     "status": JOBS | LIVENESS | words("store.attempts store.claim store.counts verbs.status"),
     "list": NAMED_JOBS | words("store.filter store.listing verbs.list"),

@@ -48,6 +48,6 @@ FLAGS = (
     Flag("--env", EnvVar(env.RESERVED), help="set a variable, or copy yours", repeat=True),
     Flag("--tag", Tag(), help="label the job", repeat=True),
     Flag("--note", Text(limits.NOTE_MAX), help="free text"),
-    Flag("--max-output", Bytes(), None, "end an attempt that prints more than this; default none"),
+    Flag("--max-output", Bytes(), None, "end an attempt that prints more than this"),
     Flag("--keep-children", help="leave what the command left behind when it ends"),
 )

@@ -82,12 +82,12 @@ class Bytes(Integer):
         super().__init__(1, limits.INT64_MAX, none)
 
     def parse(self, text: str) -> "int | None":
+        if self.none and text == "none":
+            return None
         unit = {"k": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1:], 1)
-        if unit == 1:
-            return super().parse(text)
         value = Integer(limits.INT64_MIN, limits.INT64_MAX)
         try:
-            number = value.parse(text[:-1])
+            number = value.parse(text if unit == 1 else text[:-1])
         except BadValue as bad:
             if bad.facts:
                 raise BadValue(

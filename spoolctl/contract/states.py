@@ -7,7 +7,7 @@ JOB_STATES = ("queued", "running", "done", "failed", "dead", "canceled")  # fail
 TERMINAL = ("done", "dead", "canceled")
 ACTIVE = ("queued", "running")
 
-# What may follow: operation -> {state: next states}. `retry` of a queued or running job needs a flag.
+# state -> the states that may follow it.
 TRANSITIONS = {
     "queued": ("running", "canceled"),
     "running": ("done", "queued", "dead", "canceled"),

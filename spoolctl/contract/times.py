@@ -53,7 +53,7 @@ class Duration(Type):
 
 class Timestamp(Type):
     name = "timestamp"
-    grammar = "epoch seconds, or YYYY-MM-DD[(T| )HH:MM[:SS[.f]]][Z|±HH[:MM]]"
+    grammar = "epoch seconds, or YYYY-MM-DD[THH:MM[:SS[.f]]][Z|±HH[:MM]], with T or a blank"
     minimum, maximum = -limits.TIMESTAMP_MAX, limits.TIMESTAMP_MAX
 
     def parse(self, text: str) -> "int | float":

@@ -12,11 +12,10 @@ AT_ONCE = 500  # jobs changed in one write transaction
 
 
 def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple[list[int], bool]":
-    """(ids, whether they were selected rather than named). Raises NOT_FOUND, INVALID_INPUT."""
+    """(ids, whether they were selected rather than named). Raises NOT_FOUND."""
     from ..store import select
 
     refs, queue, tags = args.id, args.queue, args.tag
-    select.refuse_mixture(refs, queue, tags)
     if refs:
         return select.named(db, refs, queue), False
     return select.selected(db, queue, tags, states), True
@@ -95,12 +94,13 @@ def state_of(db: "Db", job_id: int) -> str:
     return str(seen["state"]) if seen else "pruned"
 
 
-def none_changed(skipped: "list[Row]") -> SpoolctlError:
-    """Jobs were named, and none of them could be changed."""
+def none_changed(skipped: "list[Row]", confirmed: str) -> SpoolctlError:
+    """Jobs were named, and none of them could be changed; `confirmed` is the call that ends running ones."""
+    blocked = any(one["code"] == "SAFETY_BLOCK" for one in skipped)
     return SpoolctlError(
         "CONFLICT",
-        f"none of the {len(skipped)} jobs was changed",
-        "spoolctl list",
+        f"none of the {len(skipped)} jobs was changed" + (", and some of them run" if blocked else ""),
+        confirmed if blocked else "spoolctl list",
         {"skipped": skipped},
     )
 

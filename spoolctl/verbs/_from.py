@@ -59,7 +59,8 @@ def _stage(stage: "Stage", lines: "Iterator[tuple[int, str]]", base: "Row", ctx:
     tags: "list[tuple[int, str, str]]" = []
     for n, (number, text) in enumerate(lines, 1):
         if n > limits.FROM_MAX:
-            raise _lines.bad(number, f"more than {limits.FROM_MAX} jobs in one call")
+            problem = f"more than {limits.FROM_MAX} jobs in one call"
+            raise _lines.bad(number, problem, remedy="split them over several calls")
         if text[0] != "{":
             if "\0" in text:
                 raise _lines.bad(number, "a command must not hold a NUL")

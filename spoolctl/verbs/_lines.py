@@ -19,11 +19,13 @@ _SPELLINGS = {"tags": "tag"}
 _KEYS = ("argv", "command", *_FLAGS, *_SPELLINGS)
 
 
-def bad(line: int, problem: str, did_you_mean: "str | None" = None) -> SpoolctlError:
+def bad(
+    line: int, problem: str, did_you_mean: "str | None" = None, remedy: str = "mend the line"
+) -> SpoolctlError:
     return SpoolctlError(
         "INVALID_INPUT",
         f"--from: line {line}: {problem}",
-        "mend the line; nothing was added",
+        f"{remedy}; nothing was added",
         {"line": line},
         did_you_mean,
     )

@@ -26,7 +26,5 @@ class Progress:
 
     def say(self, line: str) -> bool:
         """A line of its own, in text mode wherever stderr goes; False when stderr did not take it."""
-        if self.ctx.json:
-            return True
         self.clear()
-        return self.ctx.err.try_write(f"spoolctl: {line}\n".encode("utf-8", "replace"))
+        return self.ctx.try_note(line)

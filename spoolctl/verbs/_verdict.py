@@ -23,9 +23,9 @@ _SIGKILL = (
 
 def verdict(data: "Row", view: "View") -> str:
     lines = [f"job {data['job_id']}  {paint(str(data['state']), view)}  {_facts(data)}".rstrip()]
-    if data["last_error"] not in (None, f"exit {data['exit_code']}"):
+    if data["last_error"] not in (None, f"exit {data['exit_code']}", data["failure_reason"]):
         lines.append(f"  {escaped(str(data['last_error']))}")
-    hint = _SIGKILL if data["signal"] == "SIGKILL" else _hint(data)
+    hint = _hint(data)
     if hint:
         lines.append(f"  hint: {hint}")
     if data["remediation"] is not None:
@@ -51,8 +51,11 @@ def _facts(data: "Row") -> str:
 
 
 def _hint(data: "Row") -> "str | None":
-    if data["failure_reason"] == "process_exit" and data["exit_code"] == 127:
-        return "127 is a shell's word for a command that was not found"
+    if data["failure_reason"] == "process_exit":  # whatever else ends in SIGKILL was killed by us
+        if data["signal"] == "SIGKILL":
+            return _SIGKILL
+        if data["exit_code"] == 127:
+            return "127 is a shell's word for a command that was not found"
     return _HINTS.get(str(data["failure_reason"]))
 
 

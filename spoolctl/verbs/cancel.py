@@ -62,6 +62,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
+    select.refuse_mixture(args.id, args.queue, args.tag)
     running = bool(args.running and args.yes)
     if (args.running or args.state == "running") and not running:
         raise SpoolctlError("SAFETY_BLOCK", "ending running commands needs --running --yes", _confirmed(args))
@@ -70,22 +71,14 @@ def run(args: Args, ctx: "Context") -> Result:
     ids, selected = _change.named_or_selected(args, db, states)
     if select.single(args.id):
         return _one(db, ids[0], running, bool(args.unverified), ctx)
-    return _many(db, ids, selected, running, bool(args.unverified))
+    return _many(db, ids, selected, running, args)
 
 
 def _confirmed(args: Args) -> str:
     """The same call with its confirmation."""
-    from ..terminal import quoted
+    from ._repeat import call
 
-    words = ["spoolctl", "cancel"]
-    for kind, value in args.id:
-        words.append({"range": "{0[0]}-{0[1]}", "key": "key:{0}", "id": "{0}"}[kind].format(value))
-    for flag, value in (("--queue", args.queue), ("--state", args.state)):
-        words += [flag, value] if value is not None else []
-    for key, value in args.tag:
-        words += ["--tag", key if value is None else f"{key}={value}"]
-    unverified = ["--unverified"] if args.unverified else []
-    return " ".join([*map(quoted, words), "--running", "--yes", *unverified])
+    return call(SPEC, args, ("--running", "--yes"), without=("running", "yes"))
 
 
 def _at_once(db: "Db", ids: "list[int]") -> "list[int]":
@@ -150,7 +143,7 @@ def _ended(job_id: int, state: str) -> SpoolctlError:
     )
 
 
-def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified: bool) -> Result:
+def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, args: Args) -> Result:
     canceled = _at_once(db, ids)
     at_once = set(canceled)
     skipped: "list[Row]" = []
@@ -164,7 +157,7 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
             skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
         else:
             candidates.append(job_id)
-    pursuits, moved = _change.pursue(db, candidates, "cancel", unverified)
+    pursuits, moved = _change.pursue(db, candidates, "cancel", bool(args.unverified))
     again = set(_at_once(db, moved))  # queued again in between
     canceled += again
     skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved if job_id not in again]
@@ -175,7 +168,7 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, unverified:
         elif one.job_id not in pending:
             canceled.append(one.job_id)
     if skipped and not selected and not canceled and not pending:
-        raise _change.none_changed(skipped)
+        raise _change.none_changed(skipped, _confirmed(args))
     warnings = _change.unverified_warning(pursuits)
     if pending:
         warnings.append(("KILL_ASYNC", f"{len(pending)} jobs are still being ended"))

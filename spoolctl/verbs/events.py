@@ -107,6 +107,8 @@ def run(args: Args, ctx: "Context") -> Result:
         found = ledger.read(most)
     page: "Row" = {"cursor": ledger.cursor, "first_id": ledger.first_id()}
     more = f"spoolctl events --since-id {ledger.cursor} --wait"
+    if ledger.job_id is not None:
+        more += f" --job {ledger.job_id}"
     return Result({"count": len(found), "events": found}, [ctx.with_db(more)], pagination=page, wait=wait)
 
 

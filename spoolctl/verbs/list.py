@@ -86,34 +86,17 @@ def run(args: Args, ctx: "Context") -> Result:
         "limit": limit,
         "truncated": truncated,
     }
-    commands = [f"spoolctl show {found[0]['id']}"] if found else []
+    commands = [ctx.with_db(f"spoolctl show {found[0]['id']}")] if found else []
     if truncated:
-        commands.append(_following(args, pagination["cursor"]))
+        from ._repeat import call
+
+        more = call(SPEC, args, ("--before", str(pagination["cursor"])), without=("before",))
+        commands.append(ctx.with_db(more))
+        if not ctx.json:  # a table does not show that it goes on
+            ctx.note(f"there are more: {commands[-1]}")
     if args.fields is not None:
         found = [{name: job[name] for name in args.fields if name in job} for job in found]
-    return Result(
-        {"count": len(found), "jobs": found}, [ctx.with_db(c) for c in commands], pagination=pagination
-    )
-
-
-def _following(args: Args, cursor: object) -> str:
-    """The same call for the next page."""
-    from ..terminal import quoted
-
-    words = ["spoolctl list", f"--before {cursor}"]
-    for flag in SPEC.flags:
-        if flag.type is None or flag.dest not in args.given or flag.dest in ("before", "db"):
-            continue
-        value = getattr(args, flag.dest)
-        words += [f"{flag.name} {quoted(_written(item))}" for item in (value if flag.repeat else [value])]
-    return " ".join(words)
-
-
-def _written(value: object) -> str:
-    if isinstance(value, tuple):
-        key, word = value
-        return str(key) if word is None else f"{key}={word}"
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return Result({"count": len(found), "jobs": found}, commands, pagination=pagination)
 
 
 def text(data: "Row", view: "View") -> str:

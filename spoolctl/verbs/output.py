@@ -168,9 +168,6 @@ def _head(attempt: "Row", stream: str) -> bytes:
 
 def _tell_missing(ctx: "Context", attempt: "Row", stream: str, path: "str | None", raw: bool) -> None:
     """Say that there is no file, so that it is not taken for an attempt that wrote nothing."""
-    from .. import jsontext
-    from ..terminal import escaped
-
     job_id, number = attempt["job_id"], attempt["attempt_no"]
     what = (
         f"{path} is not there or not readable"
@@ -182,7 +179,7 @@ def _tell_missing(ctx: "Context", attempt: "Row", stream: str, path: "str | None
         raise SpoolctlError(
             "NOT_FOUND", message, f"spoolctl show {job_id}", {"missing": [], "attempt_no": number}
         )
-    ctx.err.write(jsontext.plain(f"spoolctl: {escaped(message)}\n").encode())
+    ctx.note(message)
 
 
 def text(data: "Row", view: "View") -> str:

@@ -64,8 +64,8 @@ def run(args: Args, ctx: "Context") -> Result:
     if not (args.yes or args.dry_run):
         raise SpoolctlError(
             "SAFETY_BLOCK",
-            "prune deletes jobs, their history and their output for good",
-            "give --dry-run to see what would go, --yes to delete it",
+            "prune deletes jobs, their history and their output for good; --yes confirms it",
+            _again(args, "--dry-run"),
         )
     from ..store import prune
 
@@ -84,16 +84,22 @@ def run(args: Args, ctx: "Context") -> Result:
         "actual": not args.dry_run,
     }
     if args.dry_run:
-        return Result(answer)
+        return Result(answer, [ctx.with_db(_again(args, "--yes"))] if tally.matched else [])
     answer["irreversible"] = True
     if args.compact:
         from ..store.compact import compact
 
         compact(db)
-    if tally.left and not ctx.json:
-        message = "spoolctl: the output of %d jobs cannot be removed; the next prune tries again\n"
-        ctx.err.write((message % tally.left).encode())
+    if tally.left:
+        ctx.note(f"the output of {tally.left} jobs cannot be removed; the next prune tries again")
     return Result(answer)
+
+
+def _again(args: Args, word: str) -> str:
+    """The same call with `--dry-run` or `--yes`."""
+    from ._repeat import call
+
+    return call(SPEC, args, (word,), without=("dry_run", "yes"))
 
 
 def text(data: "Row", view: "View") -> str:

@@ -59,6 +59,7 @@ def run(args: Args, ctx: "Context") -> Result:
 
     if args.tag and not args.all_dead:
         raise invalid("--tag needs --all-dead", "add --all-dead", flag="--tag", value=None)
+    select.refuse_mixture(args.id, args.queue, args.tag)
     db = ctx.writer()
     ids, _ = _change.named_or_selected(args, db, ("dead",))
     if select.single(args.id):
@@ -103,17 +104,16 @@ def _refused(db: "Db", job_id: int, state: str, now_too: bool) -> SpoolctlError:
     from ..store import jobs
 
     remedy = f"spoolctl show {job_id}"
-    if state == "queued":
-        message = f"job {job_id} is queued already" + (", and due" if now_too else "")
-        if not now_too:
-            remedy = f"spoolctl retry {job_id} --now"
-    else:
-        message = f"job {job_id} is {state}"
-        row = jobs.get(db, job_id)
-        if state == "done" and row is not None:
-            from ._again import add_line
+    message = f"job {job_id} is {state}"
+    row = jobs.get(db, job_id)
+    if state == "queued" and row is not None:
+        due = now_too or row["next_run_at"] <= clock.now()
+        message += " already" + (", and due" if due else "")
+        remedy = remedy if due else f"spoolctl retry {job_id} --now"
+    elif state == "done" and row is not None:
+        from ._again import add_line
 
-            remedy = add_line(row, jobs.tags_of(db, job_id))
+        remedy = add_line(row, jobs.tags_of(db, job_id))
     return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": state})
 
 
@@ -163,7 +163,9 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
         else:
             done.append(one.job_id)
     if skipped and args.id and not done:
-        raise _change.none_changed(skipped)
+        from ._repeat import call
+
+        raise _change.none_changed(skipped, call(SPEC, args, ("--force",)))
     warnings = _change.unverified_warning(pursuits)
     pending = _change.pending(pursuits)
     if pending:

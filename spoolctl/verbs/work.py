@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..store.db import Row
     from ..terminal import View
+    from ..work.shift import Options, Shift
 
 _COUNT = Integer(1, limits.CONCURRENCY_MAX)
 
@@ -78,31 +79,17 @@ def data() -> "dict[str, object]":
 
 
 def run(args: Args, ctx: "Context") -> Result:
-    import os
-
     from ..store.place import check_filesystem, check_shared
-    from ..work.loop import Loop, Options
+    from ..work import loop
+    from ..work.shift import Shift
     from ._progress import Progress
 
-    queue = args.queue if "queue" in args.given else ctx.config().defaults["queue"]
+    options = _options(args, ctx)
     spool = ctx.spool()
     check_filesystem(spool, file_mount=True)
     warnings = check_shared(spool, bool(args.allow_shared))
     # An empty lane writes nothing: only a worker that stays makes a database to wait on.
     db = ctx.writer(create=not (args.once or args.drain))
-    options = Options(
-        queue=str(queue),
-        label=str(args.worker_id or f"{os.uname().nodename}-{os.getpid()}"),
-        once=bool(args.once),
-        drain=bool(args.drain),
-        slots=args.slots,
-        concurrency=int(args.concurrency),
-        max_jobs=args.max_jobs,
-        idle_timeout=args.idle_timeout,
-        poll_interval=float(args.poll_interval),
-        grace=float(args.grace),
-    )
-
     progress = Progress(ctx)
     if not ctx.json:  # it may run for days: say it now
         for code, message in ctx.warnings + warnings:
@@ -118,28 +105,49 @@ def run(args: Args, ctx: "Context") -> Result:
             progress.show(f"{tally.executed} run, {tally.failed} failed, {waiting} to go")
         return said
 
-    loop = Loop(db, options, ctx.environ, say)
-    tally = loop.tally
+    shift = Shift(db, options, ctx.environ, say)
+    tally = shift.tally
     try:
-        loop.run()
+        loop.run(shift)
     finally:
         progress.clear()
-    answer: "Row"
+    failed = bool(args.strict) and tally.dead > 0
+    return Result(_answer(shift), warnings=warnings, exit_code=EXIT_UNSUCCESSFUL if failed else 0)
+
+
+def _options(args: Args, ctx: "Context") -> "Options":
+    import os
+
+    from ..work.shift import Options
+
+    return Options(
+        queue=str(args.queue if "queue" in args.given else ctx.config().defaults["queue"]),
+        label=str(args.worker_id or f"{os.uname().nodename}-{os.getpid()}"),
+        once=bool(args.once),
+        drain=bool(args.drain),
+        slots=args.slots,
+        concurrency=int(args.concurrency),
+        max_jobs=args.max_jobs,
+        idle_timeout=args.idle_timeout,
+        poll_interval=float(args.poll_interval),
+        grace=float(args.grace),
+    )
+
+
+def _answer(shift: "Shift") -> "Row":
+    tally, options = shift.tally, shift.options
     if options.once:
-        answer = tally.last or {"claimed": False}
-    elif options.drain:
-        answer = {
-            "drained": loop.drained,
+        return tally.last or {"claimed": False}
+    if options.drain:
+        return {
+            "drained": shift.drained,
             "executed": tally.executed,
             "succeeded": tally.succeeded,
             "failed": tally.failed,
             "dead": tally.dead,
-            "unsettled": loop.unsettled,
+            "unsettled": shift.unsettled,
         }
-    else:
-        answer = {"stopped": True, "executed": tally.executed}
-    failed = bool(args.strict) and tally.dead > 0
-    return Result(answer, warnings=warnings, exit_code=EXIT_UNSUCCESSFUL if failed else 0)
+    return {"stopped": True, "executed": tally.executed}
 
 
 def text(data: "Row", view: "View") -> str:

@@ -287,7 +287,7 @@ def test_without_an_offset_the_zone_of_the_process_counts(name, moment):
         # fold=0: the first of a fold; a gap is read with the offset before it, which moves it forward.
         assert types.TIMESTAMP.parse(moment.isoformat()) == moment.replace(tzinfo=rules, fold=0).timestamp()
         assert types.TIMESTAMP.parse(moment.strftime("%Y-%m-%d")) == (
-            moment.replace(hour=0, minute=0, second=0, tzinfo=rules).timestamp()
+            moment.replace(hour=0, minute=0, second=0, tzinfo=rules, fold=0).timestamp()
         )
     finally:
         os.environ["TZ"] = before

@@ -123,6 +123,8 @@ def test_a_list_skips_running_jobs_unless_it_is_confirmed(spool):
         {"job_id": job, "code": "SAFETY_BLOCK"},
         {"job_id": a, "code": "CONFLICT"},
     ]
+    refused = cancel(spool, str(job), str(a), check=5)
+    assert refused.error["remediation"] == f"spoolctl cancel {job} {a} --running --yes"
     assert alive(pid)
     assert cancel(spool, f"{job}-{b}", "--running", "--yes", check=0).data["job_ids"] == [job, b]
     assert not alive(pid)
@@ -173,6 +175,16 @@ def test_running_without_yes_is_blocked_before_any_look(spool):
 def test_what_is_refused_without_a_look(spool, words, code):
     assert cancel(spool, *words, check=1).code == code
     assert spool.files() == []
+    (spool.path / "bad.db").write_bytes(b"no database" * 100)
+    assert cancel(spool, *words, "--db", "bad.db", check=1).code == code
+
+
+def test_the_confirming_line_can_be_run_whatever_its_values_look_like(spool):
+    spool.add("--tag=-y=its x", "--", "true")
+    refused = cancel(spool, "--tag=-y=its x", "--state", "queued", "--running", check=2)
+    assert refused.error["remediation"] == ("spoolctl cancel '--tag=-y=its x' --state queued --running --yes")
+    words = shlex.split(refused.error["remediation"])[1:]
+    assert spool.run(words[0], "--json", *words[1:], check=0).data["job_ids"] == [1]
 
 
 def test_a_missing_database_is_not_made(spool):

@@ -157,6 +157,14 @@ def test_a_sigkill_is_named_and_explained(spool):
     assert "signal SIGKILL" in text and "OOM killer" in text
 
 
+def test_a_sigkill_of_ours_is_explained_by_its_reason(spool):
+    job = spool.add("--timeout", "0.2", "--max-retries", "0", "-c", "trap '' TERM; sleep 50 & wait; sleep 50")
+    spool.work("--grace", "0.1")
+    assert feedback(spool, job)["signal"] == "SIGKILL"
+    text = spool.run("feedback", str(job), check=0).text
+    assert "--timeout" in text and "OOM" not in text
+
+
 def test_a_command_that_is_not_there_is_explained(spool):
     job = spool.add("--max-retries", "0", "--", "/nowhere/at-all")
     shell = ended(spool, "no-such-command-anywhere")

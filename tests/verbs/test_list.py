@@ -51,6 +51,14 @@ def test_the_command_for_the_next_page_keeps_the_conditions(spool):
     assert ids(spool.run(*following, "--json", check=0)) == [1]
 
 
+def test_text_says_that_there_are_more_and_how_to_see_them(spool):
+    batch(spool, 2)
+    answer = spool.run("list", "--limit", "1", check=0)
+    assert answer.err == "spoolctl: there are more: spoolctl list --limit 1 --before 2\n"
+    answer = spool.run("list", "--limit", "2", check=0)
+    assert answer.err == ""
+
+
 def test_conditions_narrow_and_combine(spool):
     spool.add("--queue", "a", "--tag", "run=1", "--key", "k", "--", "true")
     spool.add("--queue", "b", "--tag", "run=2", "--tag", "big=", "--priority", "5", "--", "true")

@@ -139,6 +139,7 @@ def test_nothing_is_asked_of_the_database_before_it_is_confirmed(spool):
     spool.db.write_bytes(b"no database" * 100)
     answer = spool.run("prune", "--older-than", "1d", "--json", check=2)
     assert answer.code == "SAFETY_BLOCK"
+    assert answer.error["remediation"] == "spoolctl prune --older-than 86400 --dry-run"
     for flags in (["--yes", "--dry-run"], ["--yes", "--state", "queued"], ["--yes", "--keep", "-1"]):
         assert spool.run("prune", "--older-than", "1d", "--json", *flags, check=1).code == "INVALID_INPUT"
     assert spool.run("prune", "--older-than", "1d", "--yes", "--json", check=3).code == "DB_INVALID"

@@ -65,7 +65,12 @@ def test_text(spool):
     )
     answer = spool.run("retry", str(other), check=5)
     assert answer.err == (
-        f"spoolctl: CONFLICT: job {other} is queued already\nhint: spoolctl retry {other} --now\n"
+        f"spoolctl: CONFLICT: job {other} is queued already, and due\nhint: spoolctl show {other}\n"
+    )
+    delayed = spool.add("--after", "1h", "--", "true")
+    answer = spool.run("retry", str(delayed), check=5)
+    assert answer.err == (
+        f"spoolctl: CONFLICT: job {delayed} is queued already\nhint: spoolctl retry {delayed} --now\n"
     )
 
 

@@ -1,0 +1,124 @@
+"""The one transaction of a worker's turn: results of ended attempts and the next claims; then the start
+of what was claimed, and the record of its leaders while they run."""
+
+from .. import clock, hooks
+from ..store import claim, settle, workers
+from . import care
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.db import Row
+    from .shift import Shift
+
+CHECK_EVERY = 8  # commits between two looks at the size of the WAL
+NO_PROCESS_PAUSE = 1.0  # seconds, when the machine has no process or descriptor to give
+
+
+def look(shift: "Shift") -> None:
+    """See whether something can be claimed; only when the database changed or a time came."""
+    version = shift.db.data_version()
+    if version != shift.version:
+        shift.version, shift.stale = version, True
+    now = clock.now()
+    if not shift.stale and not (shift.next_due is not None and now >= shift.next_due):
+        return
+    shift.stale = False
+    options = shift.options
+    shift.ready, shift.next_due = claim.look(shift.db, options.queue, options.kind, now)
+    if shift.ready and options.slots is not None:
+        shift.ready = claim.running_in_lane(shift.db, options.queue) < options.slots
+        shift.next_due = None
+    care.heed(shift)
+
+
+def record_and_claim(shift: "Shift") -> None:
+    """Results of ended attempts and the next claims, in one transaction."""
+    if shift.paused:
+        return
+    if not shift.pending:
+        look(shift)
+    wanted = shift.wanted()
+    if not shift.pending and not (wanted > 0 and shift.ready):
+        return
+    now, began = clock.now(), clock.boottime()
+    states: "list[str | None]" = []
+    taken: "list[Row]" = []
+    buried: "list[int]" = []
+    options = shift.options
+    if wanted > 0:
+        shift.me.prepare()
+    with shift.db.write(full=shift.pending, any_schema=shift.retired is not None) as conn:
+        for outcome, _ in shift.results:
+            states.append(settle.settle(conn, outcome, now))
+        for one in shift.reaped:
+            settle.settle(conn, one.outcome(), now)
+            shift.reaper.settled(one)
+        if shift.reaped or shift.reaper.dead:
+            buried = shift.reaper.bury()
+            for instance in buried:
+                workers.unregister(conn, instance)
+        if wanted > 0:
+            shift.me.join(conn, now)
+            taken = claim.claim(
+                conn, shift.db, options.queue, options.kind, wanted, options.slots, shift.me.row, now, began
+            )
+    hooks.at("recorded")
+    shift.disk_failures = 0
+    if wanted > 0:
+        shift.me.joined()
+    recorded, shift.results, shift.reaped = shift.results, [], []
+    # Own commits do not change the data version, so look again after each.
+    shift.stale = True
+    shift.claims += len(taken)
+    start(shift, taken, began)
+    shift.reaper.buried(buried)
+    for (outcome, seconds), state in zip(recorded, states):
+        shift.tally.record(outcome, state, seconds)
+    shift.commits += 1
+    if shift.commits % CHECK_EVERY == 0 and shift.checkpointer.due():
+        shift.checkpointer.run()  # a busy worker never gets to it otherwise
+
+
+def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
+    """Start what was claimed; what cannot be started is a result, recorded with the next ones."""
+    if not taken:
+        return
+    from .attempt import Attempt
+    from .start import Starter, given_back
+
+    if shift.starter is None:
+        from .room import Room
+
+        shift.starter = Starter(shift.db.spool, shift.environ, shift.options.label, shift.me.instance)
+        shift.room = Room(shift.db.spool, shift.options.grace)
+    for row in taken:
+        if shift.stopping:
+            shift.results.append((given_back(row, shift.options.label), 0.0))
+            continue
+        begun = shift.starter.start(row, began)
+        if not isinstance(begun, Attempt):
+            shift.results.append((begun, 0.0))
+            if begun.state == "abandoned":
+                shift.paused_until = clock.monotonic() + NO_PROCESS_PAUSE
+            continue
+        shift.running[begun.job_id] = begun
+        shift.unrecorded.append(
+            {
+                "job_id": begun.job_id,
+                "attempt_no": begun.attempt_no,
+                "pid": begun.pid,
+                "pid_start": begun.tree.start,
+            }
+        )
+
+
+def write_down(shift: "Shift") -> None:
+    """Record the leaders of new attempts while they run."""
+    if not shift.unrecorded or shift.paused:
+        return
+    lost = claim.record_children(shift.db, shift.unrecorded)
+    hooks.at("written down")
+    shift.db.promise(True)  # what comes next is most likely a result
+    shift.unrecorded = []
+    for child in lost:
+        care.lose(shift, child["job_id"])
