@@ -15,7 +15,6 @@ EXITS: "dict[int, tuple[str, bool | None]]" = {
     6: ("an awaited job ended without success", False),
 }
 
-EXIT_NOT_READY = 3
 EXIT_UNSUCCESSFUL = 6
 
 # Error codes: (exit status, meaning).

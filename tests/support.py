@@ -178,7 +178,7 @@ def check_envelope(answer: Answer, mirrored: bool = True) -> None:
         assert warning["code"] in errors.WARNINGS, answer
     _check_declared(answer, document)
     if document["ok"]:
-        assert answer.exit in (0, errors.EXIT_NOT_READY, errors.EXIT_UNSUCCESSFUL), answer
+        assert answer.exit in (0, errors.EXIT_UNSUCCESSFUL), answer
         assert answer.err == "", f"stderr must stay empty on success: {answer}"
         return
     error = document["errors"][0]

@@ -17,6 +17,8 @@ TRANSITIONS = {
     "failed": (),
 }
 
+RETRIABLE = tuple(state for state in TERMINAL if "queued" in TRANSITIONS[state])
+
 ATTEMPT_STATES = ("running", "succeeded", "failed", "timed_out", "canceled", "abandoned")
 
 REASONS = (

@@ -1,5 +1,6 @@
 """What people and programs ask of jobs: cancel and retry, at once or as a request to the owner (SPEC 6)."""
 
+from ..contract.states import RETRIABLE
 from . import events
 from .db import Db
 
@@ -12,10 +13,10 @@ if TYPE_CHECKING:
 CANCEL_IF_QUEUED = """
 UPDATE jobs SET state = 'canceled', finished_at = :now WHERE id = :id AND state = 'queued'
 """
-RETRY_IF_ENDED = """
+RETRY_IF_ENDED = f"""
 UPDATE jobs SET state = 'queued', next_run_at = :now, finished_at = NULL, attempts = 0, crashes = 0,
   last_exit_code = NULL, last_signal = NULL, last_error = NULL, last_failure_reason = NULL
-WHERE id = :id AND state IN ('dead', 'canceled')
+WHERE id = :id AND state IN ({", ".join(f"'{state}'" for state in RETRIABLE)})
 """
 HURRY_IF_DELAYED = (
     "UPDATE jobs SET next_run_at = :now WHERE id = :id AND state = 'queued' AND next_run_at > :now"

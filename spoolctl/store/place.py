@@ -89,6 +89,8 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
         info: "os.stat_result | None" = os.stat(raw(spool.db))
     except FileNotFoundError:
         info = None
+    if info is not None and (info.st_mode & 0o170000) != 0o100000:
+        return []  # no file: opening it says so
     if info is not None and info.st_uid != os.geteuid():
         problem = f"{spool.db} belongs to uid {info.st_uid}"
     elif info is not None and info.st_mode & 0o022:

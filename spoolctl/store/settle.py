@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .db import Row
 
 END_ATTEMPT_IF_RUNNING = """
-UPDATE attempts SET state = :state, finished_at = :now, exit_code = :exit_code, signal = :signal,
+UPDATE attempts SET state = :state, finished_at = :ended_at, exit_code = :exit_code, signal = :signal,
   error = :error, failure_reason = :reason, ending_since = NULL, ending_pids = NULL, ending_why = NULL
 WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
   AND EXISTS (SELECT 1 FROM jobs WHERE id = :job_id AND state = 'running' AND attempt_no = :attempt_no)
@@ -57,10 +57,10 @@ FREE, FAILURE, CRASH = "free", "failure", "crash"
 
 class Outcome:
     """How an attempt ended. `state`, `reason` and `error` are the attempt's; `event` tells it, None when
-    the request that ended it is the whole story."""
+    the request that ended it is the whole story. `ended_at`: epoch seconds, None for the moment of record."""
 
-    __slots__ = ("attempt_no", "cost", "detail", "error", "event", "exit_code", "job_id", "reason", "signal",
-                 "state", "worker_id")  # fmt: skip
+    __slots__ = ("attempt_no", "cost", "detail", "ended_at", "error", "event", "exit_code", "job_id", "reason",
+                 "signal", "state", "worker_id")  # fmt: skip
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class Outcome:
         signal: "str | None" = None,
         detail: "str | None" = None,
         worker_id: "str | None" = None,
+        ended_at: "float | None" = None,
     ) -> None:
         self.job_id = job_id
         self.attempt_no = attempt_no
@@ -87,6 +88,7 @@ class Outcome:
         self.signal = signal
         self.detail = detail
         self.worker_id = worker_id
+        self.ended_at = ended_at
 
 
 def settle(conn: "sqlite3.Connection", outcome: Outcome, now: float) -> "str | None":
@@ -99,6 +101,7 @@ def settle(conn: "sqlite3.Connection", outcome: Outcome, now: float) -> "str | N
         "attempt_no": outcome.attempt_no,
         "state": outcome.state,
         "now": now,
+        "ended_at": now if outcome.ended_at is None else outcome.ended_at,
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
         "error": outcome.error,

@@ -44,7 +44,9 @@ def run(path: str, base: "Row", ctx: "Context") -> Result:
     _adding.after_bulk(db)
     commands = []
     if answer["added"]:
-        commands.append(ctx.with_db(f"spoolctl wait {answer['first_id']}-{answer['last_id']}"))
+        first, last = answer["first_id"], answer["last_id"]
+        ids = first if first == last else f"{first}-{last}"
+        commands.append(ctx.with_db(f"spoolctl wait {ids}"))
     return Result(answer, commands, warnings)
 
 

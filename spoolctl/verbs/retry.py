@@ -3,6 +3,7 @@
 from .. import clock
 from ..contract.shared import JOBS, QUEUE, TAG, UNVERIFIED
 from ..contract.spec import Args, Flag, Result, Verb
+from ..contract.states import RETRIABLE
 from ..errors import SpoolctlError, invalid
 from . import _change
 
@@ -79,7 +80,7 @@ def _try(db: "Db", ids: "list[int]", now_too: bool) -> "tuple[list[int], dict[in
             for job_id in ids[i : i + _change.AT_ONCE]:
                 seen = control.watched(db, job_id)
                 state = str(seen["state"]) if seen else "pruned"
-                holder = control.key_holder(conn, job_id) if state in ("dead", "canceled") else None
+                holder = control.key_holder(conn, job_id) if state in RETRIABLE else None
                 if holder is not None:
                     left[job_id] = _key_taken(job_id, holder)
                 elif control.retry_ended(conn, job_id, now) or (now_too and control.hurry(conn, job_id, now)):

@@ -43,6 +43,7 @@ class Attempt:
         self.deadline = None if timeout is None else self.started + float(timeout)
         self.exit: "int | None" = None  # exit code, or minus the signal
         self.exited_at = 0.0
+        self.exited_wall: "float | None" = None
         self.why: "str | None" = None
         self.ending: "Ending | None" = None
         self.kept = False
@@ -59,7 +60,7 @@ class Attempt:
             if info is None:
                 return False
             self.exit = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
-            self.exited_at = clock.monotonic()
+            self.exited_at, self.exited_wall = clock.monotonic(), clock.now()
         return True
 
     def end(self, why: str, grace: float) -> None:
@@ -175,6 +176,8 @@ class Attempt:
             reason,
             error,
             detail=text,
+            # What had nothing to be ended was over when its leader was.
+            ended_at=self.exited_wall if self.ending is None else None,
             **base,
         )
 

@@ -8,12 +8,6 @@ from . import identity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..store.db import Row
-
-
-def live_workers(db: Db, lane: str, kind: str = "command") -> "list[Row]":
-    """The rows of the workers of this lane and kind that are proven alive."""
-    return [w for w in workers.in_lane(db, lane, kind) if identity.liveness(db.spool, w) == identity.ALIVE]
 
 
 def serves(db: Db, lane: str, kind: str = "command") -> bool:

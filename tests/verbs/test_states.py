@@ -7,6 +7,8 @@ import shlex
 import pytest
 from support import finish, wait_until
 
+from spoolctl.contract.states import TRANSITIONS
+
 KEY = ("--key", "k")
 STATES = ("queued", "delayed", "backoff", "running", "done", "dead", "canceled")
 
@@ -131,6 +133,8 @@ def test_every_operation_from_every_state(spool, operation, state):
             assert "IDEMPOTENCY_METADATA_DIFFERS" not in answer.warnings
     else:
         assert now["job"]["state"] == answer.data["state"] == after
+        if now["job"]["state"] != before["job"]["state"]:
+            assert after in TRANSITIONS[before["job"]["state"]]
         assert new_events == ["retried" if after == "queued" else "canceled"]
         check_changed(now, before, operation, state)
     if code == CONFLICT or (code == OTHER and state != "running"):
