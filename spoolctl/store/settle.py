@@ -40,7 +40,7 @@ WHERE id = :job_id AND state = 'running' AND attempt_no = :attempt_no
 
 # The common way out, in one step: a success that nobody asked anything of.
 SUCCEED_IF_OURS_AND_UNASKED = """
-UPDATE jobs SET state = 'done', owner = NULL, finished_at = :now, last_exit_code = :exit_code,
+UPDATE jobs SET state = 'done', owner = NULL, finished_at = :ended_at, last_exit_code = :exit_code,
   last_signal = NULL, last_error = NULL, last_failure_reason = NULL
 WHERE id = :job_id AND state = 'running' AND attempt_no = :attempt_no AND request IS NULL
 """
@@ -59,8 +59,8 @@ class Outcome:
     """How an attempt ended. `state`, `reason` and `error` are the attempt's; `event` tells it, None when
     the request that ended it is the whole story. `ended_at`: epoch seconds, None for the moment of record."""
 
-    __slots__ = ("attempt_no", "cost", "detail", "ended_at", "error", "event", "exit_code", "job_id", "reason",
-                 "signal", "state", "worker_id")  # fmt: skip
+    __slots__ = ("attempt_no", "cost", "detail", "ended_at", "error", "event", "exit_code", "job_id",
+                 "reason", "signal", "state", "worker_id")  # fmt: skip
 
     def __init__(
         self,
@@ -125,6 +125,7 @@ def _decided(
 ) -> "tuple[Row, list[tuple[str, str | None]]]":
     """(what changes in the job's row, events to tell): requests first, then the budget."""
     attempts, crashes, max_retries, max_crashes, base, factor, most, jitter, request, asked = budget
+    ended_at = now if outcome.ended_at is None else outcome.ended_at
     attempts += outcome.cost != FREE
     crashes += outcome.cost == CRASH
     change = {
@@ -140,7 +141,7 @@ def _decided(
     }
     told = [(outcome.event, outcome.detail)] if outcome.event else []
     if request == "cancel":
-        change.update(next="canceled", finished_at=now, next_run_at=None)
+        change.update(next="canceled", finished_at=ended_at, next_run_at=None)
         told.append(("canceled", asked))
     elif request == "requeue":
         change.update(
@@ -148,7 +149,7 @@ def _decided(
         )
         told.append(("retried", asked))
     elif outcome.state == "succeeded":
-        change.update(next="done", finished_at=now, next_run_at=None)
+        change.update(next="done", finished_at=ended_at, next_run_at=None)
     elif outcome.cost == FREE:
         pass  # interrupted: queued at once, no budget spent
     else:
@@ -164,7 +165,7 @@ def _decided(
         if again:
             change["next_run_at"] = round(now + wait, 3)
         else:
-            change.update(next="dead", finished_at=now, next_run_at=None)
+            change.update(next="dead", finished_at=ended_at, next_run_at=None)
             told.append(("dead", None))
     return change, told
 

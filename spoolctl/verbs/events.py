@@ -40,7 +40,7 @@ SPEC = Verb(
         Flag("--wait-timeout", WAIT, 30, "how long --wait waits"),
         Flag("--follow", help="go on with what comes, until a signal"),
         Flag("--max-events", Integer(1, limits.INT64_MAX), help="end after so many events"),
-        Flag("--idle-timeout", Duration(limits.WAIT_MAX), help="end when nothing came so long; 0: at the end"),
+        Flag("--idle-timeout", Duration(limits.WAIT_MAX), help="end when nothing came so long; 0: at once"),
         POLL_INTERVAL,
     ),
     exclusive=(
