@@ -14,6 +14,7 @@ from .probe import Probe
 from .tree import Tree, with_descendants
 
 PR_SET_CHILD_SUBREAPER = 36
+M_TRIM_THRESHOLD, M_TOP_PAD = -1, -2  # of glibc's mallopt
 
 
 def become_subreaper() -> bool:
@@ -23,6 +24,11 @@ def become_subreaper() -> bool:
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "mallopt"):
+        # An UPDATE with a trigger takes 170 KB and gives them back, several times a transaction: keep
+        # them, instead of asking the kernel for fresh pages each time (3 % of a short job).
+        libc.mallopt(M_TRIM_THRESHOLD, 4 << 20)
+        libc.mallopt(M_TOP_PAD, 1 << 20)
     return libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
