@@ -57,12 +57,8 @@ class Adoption:
     def refresh(self) -> None:
         """Take in new adopted children and reap those that ended."""
         pids = self.children()
-        helpers = {self._probe.pid} if self._probe else set()
-        for tree in self.leaders.values():
-            if tree.probe is not None:
-                helpers.add(tree.probe.pid)
         for pid in pids:
-            if pid in self.leaders or pid in helpers:
+            if pid in self.leaders or pid in Probe.helpers:
                 continue
             one = proc.stat(pid)
             if one is None:
@@ -173,7 +169,9 @@ class OwnTree(Tree):
     def clean(self) -> bool:
         """After the leader's end: whether nothing is left, told without a scan."""
         adoption = self.adoption
-        if self.subreaper and any(pid not in adoption.leaders for pid in adoption.children()):
+        if self.subreaper and any(
+            pid not in adoption.leaders and pid not in Probe.helpers for pid in adoption.children()
+        ):
             adoption.refresh()
             if any(owner is self for owner in adoption.owners.values()):
                 return False

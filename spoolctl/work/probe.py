@@ -30,6 +30,8 @@ for pid in sys.argv[2:]:
 class Probe:
     """One question about some pids; `poll` gives {pid: token or '-'} when it is over."""
 
+    helpers: "set[int]" = set()  # children of ours that were adopted from nobody
+
     def __init__(self, pids: "list[int]") -> None:
         import subprocess
 
@@ -44,13 +46,10 @@ class Probe:
             cwd="/",
             env={},
         )
+        Probe.helpers.add(self._process.pid)
         assert self._process.stdout is not None
         self._fd = self._process.stdout.fileno()
         os.set_blocking(self._fd, False)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def poll(self) -> "dict[int, str] | None":
         """None while it runs; what was answered when it ended or its time was up."""
@@ -73,11 +72,14 @@ class Probe:
         return answers
 
     def close(self) -> None:
-        """End the helper; one that hangs in the kernel is left to be reaped when it can."""
+        """End the helper; one that hangs in the kernel is reaped with a later one."""
+        import subprocess
+
         self._process.kill()
         assert self._process.stdout is not None
         self._process.stdout.close()
         try:
             self._process.wait(0.05)
-        except Exception:  # TimeoutExpired: it is in the kernel; its parent reaps it with the adopted
-            self._process.returncode = 0
+            Probe.helpers.discard(self._process.pid)
+        except subprocess.TimeoutExpired:
+            pass

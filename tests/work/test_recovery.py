@@ -712,3 +712,17 @@ def test_a_result_waits_for_room_and_the_job_in_hand_is_not_lost(small):
     small.wait_for(job, "done")
     assert told(small, job) == ["added", "claimed", "succeeded"]
     assert worker.poll() is None
+
+
+def test_what_a_worker_starts_for_itself_while_it_reaps_is_no_leftover_of_its_jobs(spool):
+    deaf = spool.add("--queue", "old", "--backoff-base", "1h", "--backoff-max", "1h", "-c", DEAF)
+    worker = spool.start("work", "--json", "--queue", "old", "--grace", "2")
+    started(spool, deaf)
+    kill(worker)
+    # Short jobs that are new to the dead worker's attempt: their tokens are asked for, again and again.
+    jobs = [spool.add("--", "sleep", "0.05") for _ in range(40)]
+    data = spool.work(check=0).data
+    assert data["succeeded"] == 40
+    details = [row for row in rows(spool, "SELECT job_id, detail FROM job_events WHERE event = 'succeeded'")]
+    assert sorted(details) == [(job, None) for job in jobs]
+    spool.wait_for(deaf, "queued")
