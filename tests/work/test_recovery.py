@@ -723,6 +723,6 @@ def test_what_a_worker_starts_for_itself_while_it_reaps_is_no_leftover_of_its_jo
     jobs = [spool.add("--", "sleep", "0.05") for _ in range(40)]
     data = spool.work(check=0).data
     assert data["succeeded"] == 40
-    details = [row for row in rows(spool, "SELECT job_id, detail FROM job_events WHERE event = 'succeeded'")]
+    details = rows(spool, "SELECT job_id, detail FROM job_events WHERE event = 'succeeded'")
     assert sorted(details) == [(job, None) for job in jobs]
     spool.wait_for(deaf, "queued")
