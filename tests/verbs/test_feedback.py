@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from support import wait_until
 
 NOTHING = {"exit_code": None, "signal": None, "failure_reason": None, "last_error": None}
 NO_STREAM = {"tail": "", "size_bytes": 0, "truncated": False, "missing": False, "path": None}
@@ -76,7 +77,8 @@ def test_a_live_worker_makes_it_a_matter_of_waiting(spool):
 
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
-    assert feedback(spool, first)["remediation"] == "spoolctl work --drain"
+    # A child that had not reached exec holds the dead worker's lock for a moment more.
+    wait_until(lambda: feedback(spool, first)["remediation"] == "spoolctl work --drain")
     assert feedback(spool, job)["remediation"] == "spoolctl work --drain"
     spool.run("cancel", str(first), "--running", "--yes", check=0)
 

@@ -105,7 +105,7 @@ def state_of(pid):
 
 def hooked(spool, point, number, *tokens):
     process = subprocess.Popen(
-        [sys.executable, "-c", HOOKED, point, str(number), "work", "--json", *tokens],
+        [sys.executable, "-c", HOOKED, point, str(int(number)), "work", "--json", *tokens],
         cwd=spool.path, env=clean_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
