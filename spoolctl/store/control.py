@@ -38,7 +38,7 @@ WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no AND request IS
   AND request_seen_at IS NULL
 """
 REQUESTS_OF = """
-SELECT id, attempt_no, request FROM jobs
+SELECT id, attempt_no, request FROM jobs INDEXED BY jobs_running
 WHERE state = 'running' AND owner = :owner AND request IS NOT NULL ORDER BY id
 """
 KEY_HOLDER = """

@@ -11,17 +11,20 @@ if TYPE_CHECKING:
 OTHER_OWNERS = """
 SELECT DISTINCT owner FROM jobs WHERE state = 'running' AND owner NOT IN (0, :me) ORDER BY owner
 """
+# The index of what runs is named: without it SQLite would walk all jobs for the sake of ORDER BY id.
 _ATTEMPT = """
 SELECT j.id, j.attempt_no, j.queue, j.owner, j.request, a.pid, a.pid_start, a.token, a.began, a.boot_id,
   a.pid_ns, a.worker_pid, a.worker_label, a.ending_since
-FROM jobs j JOIN attempts a ON a.job_id = j.id AND a.attempt_no = j.attempt_no
+FROM jobs j {} JOIN attempts a ON a.job_id = j.id AND a.attempt_no = j.attempt_no
+WHERE j.state = 'running'
 """
-RUNNING_OF = f"{_ATTEMPT} WHERE j.state = 'running' AND j.owner = :owner ORDER BY j.id"
-RUNNING_JOB = f"{_ATTEMPT} WHERE j.state = 'running' AND j.id = :id"
-RUNNING_IN_LANE = (
-    f"{_ATTEMPT} WHERE j.state = 'running' AND j.queue = :queue AND j.kind = :kind ORDER BY j.id"
-)
-HELD_BY = "SELECT id, attempt_no FROM jobs WHERE state = 'running' AND owner = :owner ORDER BY id"
+_RUNNING = _ATTEMPT.format("INDEXED BY jobs_running")
+RUNNING_OF = f"{_RUNNING} AND j.owner = :owner ORDER BY j.id"
+RUNNING_JOB = f"{_ATTEMPT.format('')} AND j.id = :id"
+RUNNING_IN_LANE = f"{_RUNNING} AND j.queue = :queue AND j.kind = :kind ORDER BY j.id"
+HELD_BY = """
+SELECT id, attempt_no FROM jobs INDEXED BY jobs_running WHERE state = 'running' AND owner = :owner ORDER BY id
+"""
 IN_BACKOFF = """
 SELECT 1 FROM jobs WHERE state = 'queued' AND attempts > 0 AND queue = :queue AND kind = :kind LIMIT 1
 """

@@ -50,6 +50,7 @@ def register(conn: "sqlite3.Connection", row: "Row") -> int:
     return int(conn.execute(REGISTER, row).lastrowid or 0)
 
 
-def unregister(conn: "sqlite3.Connection", instance: int) -> None:
-    """Remove a worker's row, unless a running job still names it as its owner."""
+def unregister(conn: "sqlite3.Connection", instance: int) -> bool:
+    """Remove a worker's row, unless a running job still names it as its owner; whether it is gone."""
     conn.execute(UNREGISTER_IF_IDLE, {"instance": instance})
+    return conn.execute(BY_INSTANCE, {"instance": instance}).fetchone() is None

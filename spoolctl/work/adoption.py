@@ -43,6 +43,7 @@ class Adoption:
         self.kept_any = False  # from then on a stranger among our children may be a kept one's child
         self.owners: "dict[tuple[int, int], OwnTree | None]" = {}  # adopted -> its attempt, None: kept
         self.shared: "dict[tuple[int, int], set[OwnTree]]" = {}  # tied to no single attempt
+        self._kept_tokens: "set[str]" = set()
         self._probe: "Probe | None" = None
         self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
         self._unasked: "set[tuple[int, int]]" = set()
@@ -111,7 +112,7 @@ class Adoption:
                 if token in tokens:
                     self.owners[key] = tokens[token]
                     del self.shared[key]
-                elif token != "-":  # of an attempt that is over: it was left with --keep-children
+                elif token in self._kept_tokens:  # any other token ties it to nobody of ours
                     self.owners[key] = None
                     del self.shared[key]
         if self._unasked:
@@ -140,6 +141,7 @@ class Adoption:
         if kept:
             self.kept_any = True
             self.kept_sessions.add(tree.pid)
+            self._kept_tokens.add(tree.token)
         for key, owner in list(self.owners.items()):
             if owner is tree:
                 self.owners[key] = None

@@ -43,8 +43,6 @@ def look_after(shift: "Shift") -> None:
 
 
 def _bury(shift: "Shift") -> None:
-    buried = shift.reaper.bury()
     with shift.db.write(full=False) as conn:
-        for instance in buried:
-            workers.unregister(conn, instance)
+        buried = [one for one in shift.reaper.bury() if workers.unregister(conn, one)]
     shift.reaper.buried(buried)

@@ -43,11 +43,13 @@ class WorkerLock:
         """The heartbeat: a sign for people, which decides nothing."""
         os.utime(self.fd)
 
-    def release(self) -> None:
-        try:
-            os.unlink(raw(self.path))
-        except OSError:
-            pass
+    def release(self, remove: bool) -> None:
+        """Let it go; `remove` its file too, when there is no row left that names it."""
+        if remove:
+            try:
+                os.unlink(raw(self.path))
+            except OSError:
+                pass
         os.close(self.fd)
 
 

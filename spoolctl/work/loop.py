@@ -18,7 +18,6 @@ from .shift import Shift
 
 PATIENCE = 0.05  # seconds a turn waits for the write lock
 LEAVE_PATIENCE = 2.0
-REQUESTS_EVERY = 0.2  # seconds between two looks for requests while commands run
 
 
 def run(shift: Shift) -> None:
@@ -76,12 +75,13 @@ def _until(shift: Shift) -> float:
     times.append(max(min(writes), shift.paused_until))
     running = list(shift.running.values())
     if running:
-        times.append(now + REQUESTS_EVERY)
+        times.append(now + turn.REQUESTS_EVERY)
         times += [at for one in running if (at := one.next_at()) is not None]
         if shift.room is not None and (at := shift.room.next_at(running)) is not None:
             times.append(at)
     elif shift.options.idle_timeout is not None:
-        times.append(shift.idle_since + shift.options.idle_timeout)
+        # Past already: something else holds the leave, and wakes the loop when it is over.
+        times += [at for at in [shift.idle_since + shift.options.idle_timeout] if at > now]
     if (at := shift.reaper.next_at()) is not None:
         times.append(at)
     return max(0.0, min(times) - now)

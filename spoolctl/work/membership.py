@@ -66,13 +66,15 @@ class Membership:
             self.lock.beat()
 
     def leave(self) -> None:
-        """Take the row back, then let the lock go. A row with a stuck job stays, for the reapers."""
+        """Take the row back, then let the lock go. A row with a stuck job stays, for the reapers, and the
+        lock's file with it: that it can be taken proves the death to every namespace."""
         if self.lock is None:
             return
+        gone = not self._named
         try:
             if self._named:
                 with self.db.write(full=False, any_schema=True) as conn:
-                    workers.unregister(conn, self.instance)
+                    gone = workers.unregister(conn, self.instance)
         finally:
-            self.lock.release()
+            self.lock.release(gone)
             self.lock = None

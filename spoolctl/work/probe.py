@@ -38,14 +38,18 @@ class Probe:
         self.asked = pids
         self.deadline = clock.monotonic() + LIMIT
         self._text = b""
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, TOKEN + "=", *map(str, pids)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={},
-        )
+        self._process: "subprocess.Popen[bytes] | None" = None
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, TOKEN + "=", *map(str, pids)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+            )
+        except OSError:
+            return  # no process to be had, or our interpreter is gone: no answer
         Probe.helpers.add(self._process.pid)
         assert self._process.stdout is not None
         self._fd = self._process.stdout.fileno()
@@ -53,7 +57,7 @@ class Probe:
 
     def poll(self) -> "dict[int, str] | None":
         """None while it runs; what was answered when it ended or its time was up."""
-        while True:
+        while self._process is not None:
             try:
                 chunk = os.read(self._fd, 65_536)
             except BlockingIOError:
@@ -75,6 +79,8 @@ class Probe:
         """End the helper; one that hangs in the kernel is reaped with a later one."""
         import subprocess
 
+        if self._process is None:
+            return
         self._process.kill()
         assert self._process.stdout is not None
         self._process.stdout.close()

@@ -97,7 +97,8 @@ class Reaper:
         return [one for one in self.active.values() if one.over or (one.ending.at <= now and one.step())]
 
     def next_at(self) -> "float | None":
-        return min((one.ending.at for one in self.active.values()), default=None)
+        """When `step` has to be called next; what is over waits for its record alone."""
+        return min((one.ending.at for one in self.active.values() if not one.over), default=None)
 
     def settled(self, one: Reaping) -> None:
         self.active.pop((one.job_id, one.attempt_no), None)

@@ -84,6 +84,7 @@ class Shift:
         self.claims = self.commits = 0
 
         self.version = -1  # the data version of the last look
+        self.look_at = 0.0  # when to look again at the latest
         self.stale = True  # the database may have changed since
         self.ready = False  # something was due and a slot free then
         self.next_due: "float | None" = None  # wall time of the earliest delayed job

@@ -28,7 +28,7 @@ class SpawnFailed(Exception):
 
 
 _NUMBER = (int, float, type(None))
-_TRANSIENT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+TRANSIENT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 _JOB_ID, _ATTEMPT, _QUEUE, _JOB_DB, _TOKEN = (name.encode() for name in names.RESERVED)
@@ -106,7 +106,7 @@ class Spawner:
             name = error.filename
             shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or argv[0])
             text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {shown!r}"
-            raise SpawnFailed(text, error.errno in _TRANSIENT) from None
+            raise SpawnFailed(text, error.errno in TRANSIENT) from None
         except (ValueError, subprocess.SubprocessError) as error:
             raise SpawnFailed(f"spawn failed: {error}") from None
 

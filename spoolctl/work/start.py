@@ -8,7 +8,7 @@ from ..store.settle import FREE, Outcome
 from . import capture, proc
 from .adoption import Adoption, OwnTree, become_subreaper
 from .attempt import Attempt, spawn_failed
-from .spawn import Spawner, SpawnFailed
+from .spawn import TRANSIENT, Spawner, SpawnFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Starter:
         try:
             files = self.captures.open(job_id, attempt_no)
         except OSError as error:
+            if error.errno in TRANSIENT:
+                return given_back(row, self.worker_id)
             path = self.spool.stream(job_id, attempt_no, "stdout")
             name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else path
             text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {name!r}"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ..store.db import Row
     from .shift import Shift
 
+REQUESTS_EVERY = 0.2  # seconds at most between two looks for requests while commands run
 CHECK_EVERY = 8  # commits between two looks at the size of the WAL
 NO_PROCESS_PAUSE = 1.0  # seconds, when the machine has no process or descriptor to give
 
@@ -20,6 +21,7 @@ def look(shift: "Shift") -> None:
     if version != shift.version:
         shift.version, shift.stale = version, True
     now = clock.now()
+    shift.look_at = clock.monotonic() + REQUESTS_EVERY
     if not shift.stale and not (shift.next_due is not None and now >= shift.next_due):
         return
     shift.stale = False
@@ -35,7 +37,8 @@ def record_and_claim(shift: "Shift") -> None:
     """Results of ended attempts and the next claims, in one transaction."""
     if shift.paused:
         return
-    if not shift.pending:
+    # A worker that has results in every turn would never see what is asked of its other attempts.
+    if not shift.pending or clock.monotonic() >= shift.look_at:
         look(shift)
     wanted = shift.wanted()
     if not shift.pending and not (wanted > 0 and shift.ready):
@@ -54,9 +57,7 @@ def record_and_claim(shift: "Shift") -> None:
             settle.settle(conn, one.outcome(), now)
             shift.reaper.settled(one)
         if shift.reaped or shift.reaper.dead:
-            buried = shift.reaper.bury()
-            for instance in buried:
-                workers.unregister(conn, instance)
+            buried = [one for one in shift.reaper.bury() if workers.unregister(conn, one)]
         if wanted > 0:
             shift.me.join(conn, now)
             taken = claim.claim(
