@@ -5,6 +5,7 @@ scan: every living descendant hangs below an adopted child, or below the leader.
 """
 
 import os
+import signal
 import sys
 
 from ..paths import Spool, raw
@@ -14,6 +15,7 @@ from .probe import Probe
 from .tree import Tree, with_descendants
 
 PR_SET_CHILD_SUBREAPER = 36
+_READS = 20  # of the list of children, for one on which nobody has just ended
 M_TRIM_THRESHOLD, M_TOP_PAD = -1, -2  # of glibc's mallopt
 
 
@@ -43,6 +45,7 @@ class Adoption:
         self.kept_any = False  # from then on a stranger among our children may be a kept one's child
         self.owners: "dict[tuple[int, int], OwnTree | None]" = {}  # adopted -> its attempt, None: kept
         self.shared: "dict[tuple[int, int], set[OwnTree]]" = {}  # tied to no single attempt
+        self.sure = True
         self._kept_tokens: "set[str]" = set()
         self._probe: "Probe | None" = None
         self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
@@ -56,19 +59,32 @@ class Adoption:
         return [one.pid for one in proc.all_stats() if one.ppid == me]
 
     def refresh(self) -> None:
-        """Take in new adopted children and reap those that ended."""
-        pids = self.children()
-        for pid in pids:
+        """Take in new adopted children and reap those that ended.
+
+        Whoever ended may have left us children since the list was read, so it is read again until nobody
+        on it has ended: only then is what was seen all there is (`sure`).
+        """
+        for _ in range(_READS):
+            self.sure = self._read()
+            if self.sure:
+                break
+        self._hear()
+
+    def _read(self) -> bool:
+        """One reading of the list; whether everybody on it lives. An entry stays until we reap it."""
+        complete = True
+        for pid in self.children():
             if pid in self.leaders or pid in Probe.helpers:
                 continue
             one = proc.stat(pid)
             if one is None:
-                continue
+                continue  # hidden from us: nothing can be told of it
             if one.gone:
                 self._reap(one)
+                complete = False
             elif (one.pid, one.start) not in self.owners and (one.pid, one.start) not in self.shared:
                 self._attribute(one)
-        self._hear()
+        return complete
 
     def _reap(self, one: "proc.Stat") -> None:
         try:
@@ -112,7 +128,7 @@ class Adoption:
                 if token in tokens:
                     self.owners[key] = tokens[token]
                     del self.shared[key]
-                elif token in self._kept_tokens:  # any other token ties it to nobody of ours
+                elif token in self._kept_tokens:
                     self.owners[key] = None
                     del self.shared[key]
         if self._unasked:
@@ -122,6 +138,11 @@ class Adoption:
     def of(self, tree: "OwnTree", stats: "dict[int, proc.Stat]") -> "list[proc.Stat]":
         """The adopted processes that an attempt has to end: its own, and shared ones it is the last of,
         unless their token is still being asked for."""
+        mine = self.keys_of(tree)
+        return [stats[pid] for pid, start in mine if pid in stats and stats[pid].start == start]
+
+    def keys_of(self, tree: "OwnTree") -> "list[tuple[int, int]]":
+        """(pid, start) of the same, as of the last `refresh`."""
         mine = [key for key, owner in self.owners.items() if owner is tree]
         open_ = self._asked | self._unasked
         mine += [
@@ -129,7 +150,7 @@ class Adoption:
             for key, trees in self.shared.items()
             if key not in open_ and (trees <= {tree} or not trees & set(self.leaders.values()))
         ]
-        return [stats[pid] for pid, start in mine if pid in stats and stats[pid].start == start]
+        return mine
 
     def undecided(self, tree: "OwnTree") -> bool:
         """Whether the owner of something adopted is still being asked for."""
@@ -175,7 +196,7 @@ class OwnTree(Tree):
             pid not in adoption.leaders and pid not in Probe.helpers for pid in adoption.children()
         ):
             adoption.refresh()
-            if any(owner is self for owner in adoption.owners.values()):
+            if not adoption.sure or any(owner is self for owner in adoption.owners.values()):
                 return False
             if any(self in trees for trees in adoption.shared.values()):
                 return False
@@ -184,6 +205,21 @@ class OwnTree(Tree):
     def signal_group(self, number: int) -> bool:
         return signals.to_group(self.pid, number) == signals.SENT
 
+    def strike(self) -> "set[tuple[int, int]]":
+        struck: "set[tuple[int, int]]" = set()
+        for _ in range(_READS if self.subreaper else 0):
+            self.adoption.refresh()
+            mine = self.adoption.keys_of(self)
+            if self.adoption.sure and not mine:
+                break
+            for key in mine:
+                one = proc.stat(key[0])
+                if one is None or one.start != key[1]:
+                    continue
+                if signals.to_process(one, signal.SIGKILL) == signals.SENT:
+                    struck.add(key)
+        return struck
+
     def members(self) -> "list[proc.Stat]":
         if not self.subreaper:
             return super().members()
@@ -191,12 +227,23 @@ class OwnTree(Tree):
         stats = {one.pid: one for one in proc.all_stats()}
         roots = [one for one in stats.values() if self.pid in (one.session, one.pgrp)]
         found = with_descendants(roots + self.adoption.of(self, stats), stats)
+        if not any(not one.gone for one in found.values()) and self.files.held():
+            # Somebody no descendant was given a capture file, and with it the lock.
+            found = {
+                one.pid: one
+                for one in stats.values()
+                if self._could_belong(one) and proc.locks(one.pid, self.prefix)
+            }
         found.pop(os.getpid(), None)
         return [one for one in found.values() if not one.gone]
 
     def gone(self, members: "list[proc.Stat]") -> bool:
         if not self.subreaper:
             return super().gone(members)
-        if members or self.adoption.undecided(self):
+        if members:
+            return False
+        # One that was too quick for the scan is still on the list, or has left somebody who is.
+        self.adoption.refresh()
+        if not self.adoption.sure or self.adoption.keys_of(self) or self.adoption.undecided(self):
             return False
         return not self.files.held()

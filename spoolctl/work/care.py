@@ -47,6 +47,8 @@ def _over(shift: "Shift", one: "Attempt") -> None:
 
 def _stuck(shift: "Shift", one: "Attempt | Reaping") -> None:
     ending = one.ending
+    if shift.paused:
+        return  # told at a later turn
     assert ending is not None
     label = shift.options.label
     with shift.db.write(full=False, any_schema=shift.retired is not None) as conn:

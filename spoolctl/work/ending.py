@@ -66,6 +66,7 @@ class Ending:
         """The parent reaches its leader's group at once, before anyone in it can fork away."""
         if now >= self.kill_at:
             self.tree.signal_group(signal.SIGKILL)
+            self.ended |= self.tree.strike()
         elif not self._termed and self.tree.signal_group(signal.SIGTERM):
             self.tree.signal_group(signal.SIGCONT)
             group = {(one.pid, one.start) for one in members if one.pgrp == self.tree.pid}

@@ -16,8 +16,14 @@ def finished(shift: "Shift") -> bool:
         # Told twice on a disk that stays full, it leaves what it cannot write down to the reapers.
         return shift.told >= 2 and shift.disk_failures > 1 and not shift.running
     if shift.running:
-        # What cannot be ended does not hold the exit after a second signal; its row stays for the reapers.
-        return shift.told >= 2 and all(one.stuck for one in shift.running.values())
+        # What cannot be ended holds neither the exit after a second signal nor a drain; its row stays for
+        # the reapers.
+        if not all(one.stuck for one in shift.running.values()):
+            return False
+        if options.drain and not (shift.told or shift.ready or shift.stale) and _settled(shift):
+            shift.drained = True
+            return True
+        return shift.told >= 2
     if shift.stopping or (options.max_jobs is not None and shift.claims >= options.max_jobs):
         return True
     if shift.ready or shift.stale:

@@ -49,7 +49,7 @@ def _turn(shift: Shift) -> None:
         turn.write_down(shift)
         care.reap_leaders(shift)
         house.look_after(shift)
-    except Replaced:
+    except (Replaced, OSError):
         care.abandon(shift)
         raise
     except Migrated as changed:

@@ -137,6 +137,11 @@ class Tree:
         """Only the parent may signal a group: nobody else knows whose number it is."""
         return False
 
+    def strike(self) -> "set[tuple[int, int]]":
+        """KILL each at the moment it is seen, for those that fork and leave before a scan has ended.
+        Only the parent can: they come to it. Returns (pid, start) of each."""
+        return set()
+
     def close(self) -> None:
         if self.probe is not None:
             self.probe.close()

@@ -488,7 +488,7 @@ def test_what_a_command_leaves_behind_is_ended_and_the_event_says_so(spool):
         "child": "sleep 313 & exit 0",
         "two": "sleep 313 & sleep 313 & exit 0",
         "session": "setsid sleep 313 & exit 0",
-        "own group": "timeout 60 sh -c 'touch up; exec sleep 300' & until [ -e up ]; do :; done; exit 0",
+        "own group": "timeout 60 sh -c ': >up; exec sleep 300' & until [ -e up ]; do :; done; exit 0",
         "job control": "exec bash -c 'set -m; sleep 300 & exit 0'",
         "no token": "env -i sleep 300 >/dev/null 2>&1 & exit 0",
         "no token, no session": "env -i setsid sleep 300 >/dev/null 2>&1 & exit 0",

@@ -172,3 +172,40 @@ def test_the_lock_of_a_worker_that_left_a_stuck_tree_behind_proves_its_death(spo
     spool.work()
     assert details(spool, job, "reaped") != []
     assert os.listdir(spool.db.parent / "workers") == []
+
+
+QUICK = """
+import os, signal, sys, time
+os.environ.clear()
+null = os.open(os.devnull, os.O_RDWR)
+for fd in (0, 1, 2):
+    os.dup2(null, fd)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.utime(sys.argv[1])
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("pause", ["0", "0.003"])
+@pytest.mark.parametrize("timeout", ["1", "none"])
+def test_one_that_forks_and_leaves_again_and_again_is_ended(spool, pause, timeout):
+    beat = spool.path / "beat"
+    beat.touch()
+    (spool.path / "quick.py").write_text(QUICK)
+    rest = "sleep 300" if timeout != "none" else "sleep 0.3"
+    job = spool.add(
+        "--timeout", timeout, "--max-retries", "0",
+        "-c", f"{sys.executable} -S -E quick.py beat {pause} & {rest}",
+    )  # fmt: skip
+    done = spool.work("--grace", "0.5")
+    assert done.exit == 0
+    assert attempt_of(spool, job)["state"] == ("succeeded" if timeout == "none" else "timed_out")
+    time.sleep(0.1)
+    seen = beat.stat().st_mtime_ns
+    time.sleep(0.3)
+    assert beat.stat().st_mtime_ns == seen
