@@ -2,6 +2,7 @@
 
 from ..contract.addflags import FLAGS
 from ..terminal import quoted
+from ._repeat import option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ def add_line(row: "Row", tags: "dict[str, str]", **changed: object) -> str:
             words += [flag.name] if row[flag.dest] else []
         else:
             value = row[flag.dest]
-            words += [flag.name, "none" if value is None else quoted(str(value))]
-    words += ["--cwd", quoted(jobs.loaded(row["cwd"]) or "/")]
+            words += option(flag.name, "none" if value is None else str(value))
+    words += option("--cwd", jobs.loaded(row["cwd"]) or "/")
     for name in sorted(jobs.variables(row["env"]) or ()):
-        words += ["--env", quoted(name)]
+        words += option("--env", name)
     for key, tag in tags.items():
-        words += ["--tag", quoted(f"{key}={tag}")]
-    return " ".join([*words, "--", *map(quoted, jobs.words(row["argv"]) or [])])
+        words += option("--tag", f"{key}={tag}")
+    return " ".join(map(quoted, [*words, "--", *(jobs.words(row["argv"]) or [])]))

@@ -151,17 +151,16 @@ def _remediation(ctx: "Context", db: "Db", row: "Row") -> "str | None":
             return f"spoolctl show {job_id}"
         if serving.serves(db, lane, kind):
             return f"spoolctl wait {job_id}"
-        return f"spoolctl lease --queue {lane}" if kind == "payload" else _drain(ctx, lane)
+        return (
+            f"spoolctl lease --queue {lane}" if kind == "payload" else serving.work_line(ctx, lane, "--drain")
+        )
     if row["state"] == "running":
-        return _drain(ctx, lane) if _orphaned(db, row["owner"]) else f"spoolctl wait {job_id}"
+        return (
+            serving.work_line(ctx, lane, "--drain")
+            if _orphaned(db, row["owner"])
+            else f"spoolctl wait {job_id}"
+        )
     return f"spoolctl output {job_id}" if row["state"] == "dead" else None
-
-
-def _drain(ctx: "Context", lane: str) -> str:
-    from .. import config
-
-    plain = lane == config.DEFAULTS["queue"] == ctx.config().defaults["queue"]
-    return "spoolctl work --drain" + ("" if plain else f" --queue {lane}")
 
 
 def _orphaned(db: "Db", owner: object) -> bool:

@@ -14,7 +14,12 @@ def serves(db: Db, lane: str, kind: str = "command") -> bool:
     return any(identity.liveness(db.spool, w) == identity.ALIVE for w in workers.in_lane(db, lane, kind))
 
 
+def work_line(ctx: "Context", lane: str, *words: str) -> str:
+    """The line that starts a worker for a lane; the lane goes without saying where every default names it."""
+    plain = lane == config.DEFAULTS["queue"] == ctx.config().defaults["queue"]
+    return " ".join(["spoolctl work", *words] + ([] if plain else ["--queue", lane]))
+
+
 def no_worker(ctx: "Context", lane: str) -> "tuple[str, str]":
     """The NO_WORKER warning: its message is the line that starts a worker for the lane (SPEC 3)."""
-    plain = lane == config.DEFAULTS["queue"] == ctx.config().defaults["queue"]
-    return "NO_WORKER", ctx.with_db("spoolctl work" if plain else f"spoolctl work --queue {lane}")
+    return "NO_WORKER", ctx.with_db(work_line(ctx, lane))

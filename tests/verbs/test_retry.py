@@ -344,3 +344,13 @@ def test_an_owner_that_stopped_before_the_command_started_is_not_overtaken(spool
 def stopped(pid):
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def test_the_line_that_repeats_a_job_stands_values_that_begin_with_a_dash(spool):
+    job = spool.add("--note=--env", "--tag", "a=b c", "--priority", "-3", "--", "true")
+    spool.work("--once", check=0)
+    line = spool.run("retry", "--json", str(job), check=5).error["remediation"]
+    words = shlex.split(line)[1:]
+    again = spool.run(words[0], "--json", *words[1:], check=0)
+    first, second = (spool.show(one)["job"] for one in (job, again.data["job_id"]))
+    assert all(first[name] == second[name] for name in ("argv", "note", "tags", "priority", "cwd"))
