@@ -76,7 +76,7 @@ EVERY_CALL = words(
 WITH_DATABASE = EVERY_CALL | words("store store.db store.ddl store.gate store.open")
 JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
-LIVENESS = words("store.workers work work.identity work.proc work.serving")
+LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
 ADDING = JOBS | LIVENESS | words("contract.addflags store.place verbs._adding verbs._job verbs.add")
 OWN = {
     "add": ADDING,
@@ -85,7 +85,8 @@ OWN = {
     | words("contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control")
     | words("store.faults store.owners store.place store.settle store.workers work work.capture work.care")
     | words(
-        "work.ending work.house work.identity work.leaving work.loop work.membership work.probe work.proc"
+        "work.ending work.house work.identity work.leaving work.loop work.linux work.membership"
+        " work.probe work.proc"
     )
     | words("work.reap work.shift work.signals work.stops work.tally work.tree work.turn"),
     "wait": NAMED_JOBS | words("store.awaited verbs._progress verbs.wait"),

@@ -6,14 +6,13 @@ priority. An idle look only reads; `claim` runs inside the caller's write transa
 """
 
 import os
+import sqlite3
 
 from . import events
 from .db import Db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
-
     from .db import Row
 
 _LANE = "state = 'queued' AND queue = :queue AND kind = :kind"
@@ -44,6 +43,11 @@ INSERT INTO attempts (job_id, attempt_no, state, worker, worker_label, worker_pi
   began, token, started_at)
 VALUES (:job_id, :attempt_no, 'running', :owner, :label, :pid, :boot_id, :pid_ns, :began, :token, :now)
 """
+SET_ASIDE = """
+UPDATE jobs SET state = 'dead', owner = NULL, finished_at = :now, last_exit_code = NULL, last_signal = NULL,
+  last_error = :error, last_failure_reason = 'unknown'
+WHERE id = :id AND state IN ('queued', 'running')
+"""
 RECORD_CHILD_IF_RUNNING = """
 UPDATE attempts SET pid = :pid, pid_start = :pid_start
 WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
@@ -73,7 +77,7 @@ def running_in_lane(db: Db, queue: str) -> int:
 
 
 def claim(
-    conn: "sqlite3.Connection",
+    conn: sqlite3.Connection,
     db: Db,
     queue: str,
     kind: str,
@@ -96,7 +100,11 @@ def claim(
 
     def take(statement: str) -> None:
         for found in conn.execute(statement, values).fetchall():
-            taken.append(_take(conn, dict(zip(COLUMNS, found)), owner, now, began))
+            row = dict(zip(COLUMNS, found))
+            try:
+                taken.append(_take(conn, row, owner, now, began))
+            except sqlite3.IntegrityError as error:
+                _set_aside(conn, row, owner, now, str(error))
 
     take(DUE_AT_TOP)
     step = conn.execute(TOP_PRIORITY, values).fetchone() if len(taken) < most else None
@@ -107,7 +115,7 @@ def claim(
     return taken
 
 
-def _take(conn: "sqlite3.Connection", row: "Row", owner: "Row", now: float, began: float) -> "Row":
+def _take(conn: sqlite3.Connection, row: "Row", owner: "Row", now: float, began: float) -> "Row":
     """Claim one due job; its row as it is after that."""
     conn.execute(CLAIM_IF_QUEUED, {"id": row["id"], "owner": owner["instance"], "now": now})
     row["attempt_no"] += 1
@@ -129,6 +137,14 @@ def _take(conn: "sqlite3.Connection", row: "Row", owner: "Row", now: float, bega
     )
     events.append(conn, row["id"], now, "claimed", str(owner["label"]))
     return row
+
+
+def _set_aside(conn: sqlite3.Connection, row: "Row", owner: "Row", now: float, why: str) -> None:
+    """A row that cannot be claimed (somebody wrote into the file by hand) must not hold up its lane."""
+    error = f"the stored row cannot be run: {why}"
+    conn.execute(SET_ASIDE, {"id": row["id"], "now": now, "error": error})
+    events.append(conn, row["id"], now, "failed", str(owner["label"]), error)
+    events.append(conn, row["id"], now, "dead", str(owner["label"]))
 
 
 def record_children(db: Db, children: "list[Row]") -> "list[Row]":

@@ -15,6 +15,12 @@ def _in(column: str, words: "tuple[str, ...]", null: bool = False) -> str:
     return f"({column} IS NULL OR {column} IN ({listed}))" if null else f"({column} IN ({listed}))"
 
 
+def _number(column: str, null: bool = False) -> str:
+    """A number kept as it was given, whole or not: a column without affinity."""
+    kinds = "'integer', 'real', 'null'" if null else "'integer', 'real'"
+    return f"{column} CHECK (typeof({column}) IN ({kinds}))"
+
+
 ENDED = _in("state", TERMINAL)[1:-1]
 
 TABLES = f"""
@@ -29,16 +35,16 @@ CREATE TABLE jobs (
   next_run_at REAL NOT NULL,
   argv TEXT,
   payload TEXT,
-  cwd,
+  cwd CHECK (typeof(cwd) IN ('text', 'blob', 'null')),
   env TEXT,
   captured_env TEXT,
-  timeout,
+  {_number("timeout", null=True)},
   max_retries INTEGER NOT NULL CHECK (max_retries >= 0),
   max_crashes INTEGER CHECK (max_crashes >= 0),
-  backoff_base NOT NULL,
-  backoff_factor NOT NULL,
-  backoff_max NOT NULL,
-  backoff_jitter NOT NULL,
+  {_number("backoff_base")},
+  {_number("backoff_factor")},
+  {_number("backoff_max")},
+  {_number("backoff_jitter")},
   max_output INTEGER,
   keep_children INTEGER NOT NULL CHECK (keep_children IN (0, 1)),
   key TEXT,
@@ -184,9 +190,30 @@ def statements(script: str) -> "list[str]":
     return found
 
 
+_STORED = {"INTEGER": "'integer'", "REAL": "'real'", "TEXT": "'text'"}
+
+
+def typed(tables: str) -> str:
+    """The tables with a CHECK of the stored type for every column that declares one.
+
+    SQLite before 3.37 has no STRICT: without these a column holds whatever somebody writes into it, and
+    one such row would stop every worker of its lane.
+    """
+    lines = []
+    for line in tables.splitlines():
+        words = line.rstrip(",").split()
+        kind = _STORED.get(words[1]) if line.startswith("  ") and len(words) > 1 else None
+        if kind is not None and "PRIMARY KEY" not in line:
+            allowed = f"= {kind}" if "NOT NULL" in line else f"IN ({kind}, 'null')"
+            check = f" CHECK (typeof({words[0]}) {allowed})"
+            line = line.rstrip(",") + check + ("," if line.endswith(",") else "")
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def create(execute, contract_version: str) -> None:  # type: ignore[no-untyped-def]
     """Make the schema through `execute`, inside the caller's transaction."""
-    for statement in statements(TABLES + INDEXES + TRIGGERS):
+    for statement in statements(typed(TABLES) + INDEXES + TRIGGERS):
         execute(statement)
     execute("INSERT INTO meta VALUES ('tool', 'spoolctl'), ('contract_version', :v)", {"v": contract_version})
     execute(f"PRAGMA application_id = {APPLICATION_ID}")

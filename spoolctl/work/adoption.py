@@ -15,6 +15,7 @@ from .probe import Probe
 from .tree import Tree, with_descendants
 
 PR_SET_CHILD_SUBREAPER = 36
+KEPT = 10_000  # tokens of attempts with kept children that are remembered
 _READS = 20  # of the list of children, for one on which nobody has just ended
 M_TRIM_THRESHOLD, M_TOP_PAD = -1, -2  # of glibc's mallopt
 
@@ -46,7 +47,7 @@ class Adoption:
         self.owners: "dict[tuple[int, int], OwnTree | None]" = {}  # adopted -> its attempt, None: kept
         self.shared: "dict[tuple[int, int], set[OwnTree]]" = {}  # tied to no single attempt
         self.sure = True
-        self._kept_tokens: "set[str]" = set()
+        self._kept_tokens: "dict[str, None]" = {}  # the latest, oldest first
         self._probe: "Probe | None" = None
         self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
         self._unasked: "set[tuple[int, int]]" = set()
@@ -162,7 +163,9 @@ class Adoption:
         if kept:
             self.kept_any = True
             self.kept_sessions.add(tree.pid)
-            self._kept_tokens.add(tree.token)
+            self._kept_tokens[tree.token] = None
+            if len(self._kept_tokens) > KEPT:
+                del self._kept_tokens[next(iter(self._kept_tokens))]
         for key, owner in list(self.owners.items()):
             if owner is tree:
                 self.owners[key] = None

@@ -92,8 +92,8 @@ class Attempt:
                 self.end(LEFTOVERS, grace)
         if self.ending is None:
             return False  # it ended by itself just before its time was up
-        self.poll()
-        if clock.monotonic() >= self.ending.at or self.exit is not None:
+        ended = self.exit is None and self.poll()
+        if clock.monotonic() >= self.ending.at or ended:
             self.ending.step()
         return self.ending.state == GONE and self.poll() and not self._held(stopping)
 

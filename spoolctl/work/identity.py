@@ -28,11 +28,18 @@ class WorkerLock:
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
-        self.path = f"{spool.workers}/.{os.getpid()}-{os.urandom(4).hex()}.lock"
+        self._make()
+        info = os.fstat(self.fd)
+        if info.st_nlink == 0:  # it took a minute to get here, and was swept away
+            os.close(self.fd)
+            self._make()
+            info = os.fstat(self.fd)
+        self.dev, self.ino = info.st_dev, info.st_ino
+
+    def _make(self) -> None:
+        self.path = f"{self.spool.workers}/.{os.getpid()}-{os.urandom(4).hex()}.lock"
         self.fd = os.open(raw(self.path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        info = os.fstat(self.fd)
-        self.dev, self.ino = info.st_dev, info.st_ino
 
     def name(self, instance: int) -> None:
         final = lock_path(self.spool, instance)
@@ -134,18 +141,28 @@ def process_witness(pid: int, start: "int | None") -> str:
     return ALIVE
 
 
+def other_boot(boot: "str | None") -> bool:
+    """Whether what was written under this boot id ended with that boot: the file system is local."""
+    here = proc.boot_id()
+    return here is not None and boot is not None and boot != here
+
+
+def same_place(worker: "Row") -> bool:
+    """Whether a worker's pid means here what it means there."""
+    return _same(worker["boot_id"], proc.boot_id()) and _same(worker["pid_ns"], proc.pid_namespace())
+
+
 def liveness(spool: Spool, worker: "Row") -> str:
     """ALIVE, DEAD or UNKNOWN for a row of `workers`."""
-    here = proc.boot_id()
-    if worker["boot_id"] is None or here is None:
+    if other_boot(worker["boot_id"]):
+        return DEAD
+    if not _same(worker["boot_id"], proc.boot_id()):
         return UNKNOWN
-    if worker["boot_id"] != here:
-        return DEAD  # a local file system: whoever wrote this ended with that boot
     lock = lock_witness(spool, worker)
     if lock == ALIVE:
         return ALIVE
     process = UNKNOWN
-    if _same(worker["pid_ns"], proc.pid_namespace()):
+    if same_place(worker):
         process = process_witness(int(worker["pid"]), worker["pid_start"])
     if process == ALIVE:
         return ALIVE

@@ -70,6 +70,8 @@ def _until(shift: Shift) -> float:
     writes = [shift.house_at]
     if shift.pending or shift.unrecorded or (wanted > 0 and (shift.ready or shift.stale)):
         writes.append(now)
+    if shift.claims_from > now:
+        writes.append(shift.claims_from)
     if shift.next_due is not None and wanted > 0:
         writes.append(now + shift.next_due - clock.now())
     times.append(max(min(writes), shift.paused_until))
@@ -100,9 +102,14 @@ def _sleep(shift: Shift) -> None:
             poller.register(one.exit_fd, select.POLLIN)
         elif one.exit is None:
             shift.stops.watch_children()
+    deaths = shift.reaper.deaths
+    if deaths is not None:
+        poller.register(deaths.fd, select.POLLIN)
     ready = poller.poll(max(1, int(seconds * 1000 + 0.999)))
     if any(fd == shift.stops.fd for fd, _ in ready):
         shift.stops.drain()
+    if deaths is not None and any(fd == deaths.fd for fd, _ in ready) and deaths.heard():
+        shift.house_at = 0.0  # an owner has died: look now
 
 
 def _leave(shift: Shift) -> None:

@@ -10,6 +10,10 @@ import sys
 from .. import clock
 from ..contract.env import TOKEN
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
 LIMIT = 2.0
 
 _PROGRAM = """
@@ -31,10 +35,12 @@ class Probe:
     """One question about some pids; `poll` gives {pid: token or '-'} when it is over."""
 
     helpers: "set[int]" = set()  # children of ours that were adopted from nobody
+    _hung: "list[subprocess.Popen[bytes]]" = []
 
     def __init__(self, pids: "list[int]") -> None:
         import subprocess
 
+        Probe.clear()
         self.asked = pids
         self.deadline = clock.monotonic() + LIMIT
         self._text = b""
@@ -75,6 +81,13 @@ class Probe:
                 answers[int(pid)] = token
         return answers
 
+    @classmethod
+    def clear(cls) -> None:
+        """Reap the helpers that hung in the kernel, if they have come back: their numbers go with them."""
+        for process in [one for one in cls._hung if one.poll() is not None]:
+            cls.helpers.discard(process.pid)
+            cls._hung.remove(process)
+
     def close(self) -> None:
         """End the helper; one that hangs in the kernel is reaped with a later one."""
         import subprocess
@@ -88,4 +101,4 @@ class Probe:
             self._process.wait(0.05)
             Probe.helpers.discard(self._process.pid)
         except subprocess.TimeoutExpired:
-            pass
+            Probe._hung.append(self._process)

@@ -1,27 +1,46 @@
-"""What the kernel says of processes: /proc on Linux. Reads only; what cannot be read is None.
+"""What the kernel says of processes: one small face, with a module behind it for each system.
 
-A start time is in clock ticks since boot; with the boot id and the pid namespace it names a process
-for ever, where a pid alone is used again.
+Reads only; what cannot be read is None, and None proves nothing. `TICKS` a second is the unit of start
+times, and `moment()` is the present one in seconds of that clock. `TOKENS`: whether the environment of
+other processes can be read.
 """
 
-import os
+import sys
 
-TICKS = os.sysconf("SC_CLK_TCK")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import linux as system
+elif sys.platform == "darwin":
+    from . import darwin as system
+else:
+    from . import linux as system
+
+TICKS = system.TICKS
+TOKENS = system.TOKENS
+ChildList = system.ChildList
+boot_id = system.boot_id
+locks = system.locks
+moment = system.moment
+pid_namespace = system.pid_namespace
+uid = system.uid
 
 
 class Stat:
-    """One process as /proc/PID/stat shows it."""
+    """One process. With the boot id and the pid namespace its start time names it for ever, where a pid
+    alone is used again. `state` is one letter, b"Z" for a zombie."""
 
     __slots__ = ("pgrp", "pid", "ppid", "session", "start", "state", "threads")
 
-    def __init__(self, pid: int, fields: "list[bytes]") -> None:
+    def __init__(
+        self, pid: int, state: bytes, ppid: int, pgrp: int, session: int, threads: int, start: int
+    ) -> None:
         self.pid = pid
-        self.state = fields[0]
-        self.ppid = int(fields[1])
-        self.pgrp = int(fields[2])
-        self.session = int(fields[3])
-        self.threads = int(fields[17])
-        self.start = int(fields[19])
+        self.state = state
+        self.ppid = ppid
+        self.pgrp = pgrp
+        self.session = session
+        self.threads = threads
+        self.start = start
 
     @property
     def gone(self) -> bool:
@@ -29,103 +48,13 @@ class Stat:
         return self.state in (b"X", b"x") or (self.state == b"Z" and self.threads <= 1)
 
 
-def _read(path: str) -> "bytes | None":
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(fd, 4096)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
 def stat(pid: int) -> "Stat | None":
     """The process, None when it is gone or hidden."""
-    content = _read(f"/proc/{pid}/stat")
-    if not content:
-        return None
-    try:
-        return Stat(pid, content[content.rindex(b")") + 2 :].split())
-    except (ValueError, IndexError):
-        return None
+    fields = system.stat(pid)
+    return Stat(*fields) if fields else None
 
 
 def all_stats() -> "list[Stat]":
     """Every process that can be seen."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return []
-    found = (stat(int(name)) for name in names if name.isdigit())
+    found = (stat(pid) for pid in system.pids())
     return [one for one in found if one is not None]
-
-
-def uid(pid: int) -> "int | None":
-    try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return None
-
-
-def boot_id() -> "str | None":
-    content = _read("/proc/sys/kernel/random/boot_id")
-    return content.decode("ascii").strip() if content else None
-
-
-def pid_namespace() -> "str | None":
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return None
-
-
-class ChildList:
-    """This process's direct children as the kernel lists them, zombies too, read from one descriptor.
-
-    Sound because only this single-threaded parent takes entries off the list, by reaping.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    @classmethod
-    def open(cls) -> "ChildList | None":
-        """None where the kernel keeps no such list."""
-        pid = os.getpid()
-        try:
-            return cls(os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC))
-        except OSError:
-            return None
-
-    def read(self) -> "list[int]":
-        content = b""
-        while chunk := os.pread(self._fd, 65_536, len(content)):
-            content += chunk
-        return [int(word) for word in content.split()]
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-
-def locks(pid: int, prefix: bytes) -> "bytes | None":
-    """The first path under `prefix` on which the process holds an exclusive flock, None for none.
-
-    A descriptor that merely reads such a file (somebody's `tail -f`) is no lock and no member.
-    """
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return None
-    for name in names:
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{name}".encode())
-        except OSError:
-            continue
-        if target.startswith(prefix):
-            info = _read(f"/proc/{pid}/fdinfo/{name}") or b""
-            if any(b"FLOCK" in line and b"WRITE" in line for line in info.split(b"\n")):
-                return target
-    return None

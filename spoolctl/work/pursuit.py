@@ -86,6 +86,7 @@ class Pursuit:
 
     def _reap(self) -> None:
         if self.reaping is None:
+            self._read_again()  # it may have recorded its child before it died
             self.reaping = Reaping(self.db, self.job, self.grace)
         if self.reaping.over or (clock.monotonic() >= self.reaping.ending.at and self.reaping.step()):
             with self.db.write() as conn:
@@ -97,9 +98,7 @@ class Pursuit:
         if owner is None or identity.liveness(self.db.spool, owner) == identity.DEAD:
             self.life = identity.DEAD
             return
-        fresh = owners.running_job(self.db, self.job_id)
-        if fresh is not None and fresh["attempt_no"] == self.attempt_no:
-            self.job = fresh
+        self._read_again()
         if self.job["pid"] is None:
             with self.db.write() as conn:
                 if control.take_back(conn, self.job_id, self.attempt_no, self.what):
@@ -107,7 +106,13 @@ class Pursuit:
             return  # or the owner has answered just now, or the job has moved on
         self._begin()
 
+    def _read_again(self) -> None:
+        fresh = owners.running_job(self.db, self.job_id)
+        if fresh is not None and fresh["attempt_no"] == self.attempt_no:
+            self.job = fresh
+
     def _begin(self) -> None:
+        self._read_again()
         self.ending = Ending(tree_of(self.db, self.job), self.grace)
         self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + 0.5
         self._end_it()

@@ -6,7 +6,8 @@ reapers through. A row whose owner is UNKNOWN is left alone.
 
 import os
 
-from ..paths import raw
+from .. import clock
+from ..paths import Spool, raw
 from ..store import owners, workers
 from ..store.db import Db
 from ..store.settle import CRASH, Outcome
@@ -17,8 +18,11 @@ from .tree import Tree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..store.db import Row
+    from .deaths import Events, PidFds
 
 DEFAULT_GRACE = 5.0  # of an owner whose row is gone
+YOUNG = 60.0  # seconds in which a file without a row is left alone
+WATCHED = 100  # owners whose end is told at once; others are found by the look once a second
 
 
 class Reaping:
@@ -31,7 +35,7 @@ class Reaping:
         self.owner = int(job["owner"])
         self.ending = Ending(tree_of(db, job), grace)
         # Processes of another boot are gone, and their numbers mean nothing here.
-        self.over = job["boot_id"] is not None and job["boot_id"] != proc.boot_id()
+        self.over = identity.other_boot(job["boot_id"])
         self.told_stuck = False
 
     def step(self) -> bool:
@@ -78,12 +82,16 @@ class Reaper:
         self.db = db
         self.active: "dict[tuple[int, int], Reaping]" = {}
         self.dead: "set[int]" = set()
+        self.deaths: "PidFds | Events | None" = None  # made when there is somebody to watch
 
     def look(self, me: int) -> None:
-        """Begin with the jobs of owners that died. Reads only."""
+        """Begin with the jobs of owners that died; watch those that live. Reads only."""
+        living: "set[int]" = set()
         for owner in owners.others(self.db, me):
             row = workers.get(self.db, owner)
             if row is not None and identity.liveness(self.db.spool, row) != identity.DEAD:
+                if identity.same_place(row) and len(living) < WATCHED:
+                    living.add(int(row["pid"]))
                 continue
             self.dead.add(owner)
             grace = float(row["grace"]) if row else DEFAULT_GRACE
@@ -91,6 +99,12 @@ class Reaper:
                 key = (int(job["id"]), int(job["attempt_no"]))
                 if key not in self.active:
                     self.active[key] = Reaping(self.db, job, grace)
+        if living and self.deaths is None:
+            from .deaths import open_deaths
+
+            self.deaths = open_deaths()
+        if self.deaths is not None:
+            self.deaths.watch(living)
 
     def step(self, now: float) -> "list[Reaping]":
         """Advance what is due; those whose tree is gone, to be settled by the caller."""
@@ -100,18 +114,20 @@ class Reaper:
         """When `step` has to be called next; what is over waits for its record alone."""
         return min((one.ending.at for one in self.active.values() if not one.over), default=None)
 
-    def settled(self, one: Reaping) -> None:
-        self.active.pop((one.job_id, one.attempt_no), None)
+    def settled(self, over: "list[Reaping]") -> None:
+        """Their records are committed."""
+        for one in over:
+            self.active.pop((one.job_id, one.attempt_no), None)
 
     @property
     def busy(self) -> bool:
         """Whether something is being ended that is not stuck."""
         return any(not one.stuck for one in self.active.values())
 
-    def bury(self) -> "list[int]":
-        """Dead workers whose jobs are all settled, with their locks to be removed: for the caller's
-        transaction."""
-        left = {one.owner for one in self.active.values()}
+    def bury(self, over: "list[Reaping] | None" = None) -> "list[int]":
+        """Dead workers whose jobs are all settled, or will be with `over`: for the caller's transaction,
+        after which their locks can be removed."""
+        left = {one.owner for one in self.active.values() if one not in (over or [])}
         return sorted(self.dead - left)
 
     def buried(self, instances: "list[int]") -> None:
@@ -125,10 +141,39 @@ class Reaper:
 
     def find_dead_rows(self, me: int) -> None:
         """Rows of workers that died with nothing running."""
-        for row in workers.all_rows(self.db):
+        rows = workers.all_rows(self.db)
+        for row in rows:
             if row["instance"] != me and identity.liveness(self.db.spool, row) == identity.DEAD:
                 self.dead.add(int(row["instance"]))
+        sweep(self.db.spool, {int(row["instance"]) for row in rows})
 
     def close(self) -> None:
         for one in self.active.values():
             one.ending.tree.close()
+        if self.deaths is not None:
+            self.deaths.close()
+
+
+def sweep(spool: Spool, instances: "set[int]") -> None:
+    """Remove what workers without a row left beside the database: killed before they were registered, or
+    while another one was clearing up after them. Young files may still get their row."""
+    folder = raw(spool.workers)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = folder + b"/" + name
+        number, _, kind = name.partition(b".")
+        try:
+            if clock.now() - os.stat(path).st_mtime < YOUNG:
+                continue
+            if kind == b"spare" and number.isdigit() and int(number) not in instances:
+                if identity.try_shared(folder + b"/" + number + b".lock") is not True:
+                    capture.discard(path)
+            elif kind == b"lock" and number.isdigit() and int(number) in instances:
+                continue
+            elif name.endswith(b".lock") and identity.try_shared(path) is False:
+                os.unlink(path)
+        except OSError:
+            continue  # another one was faster

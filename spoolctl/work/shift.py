@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from .start import Starter
 
 AGAIN = 0.02  # seconds until the next try when the write lock was not free
-DISK_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # while the machine has no room or no process to give
+OWN_DESCRIPTORS = 40  # of a worker for itself
+PER_ATTEMPT = 3  # descriptors it keeps for each: both capture files and the leader
 
 
 class Options:
@@ -92,6 +94,9 @@ class Shift:
         self.retired: "SpoolctlError | None" = None  # why nothing more is claimed
         self.paused_until = 0.0
         self.disk_failures = 0
+        self.claims_from = 0.0  # when to take jobs again
+        self.start_failures = 0
+        self.most = _at_once(options.concurrency)
         self.house_at = self.rows_at = 0.0
         self.idle_since = clock.monotonic()
         self.drained = False
@@ -117,9 +122,9 @@ class Shift:
 
     def wanted(self) -> int:
         """How many jobs it could take now."""
-        if self.stopping or (self.disk_failures and self.paused):
+        if self.stopping or (self.disk_failures and self.paused) or clock.monotonic() < self.claims_from:
             return 0
-        free = self.options.concurrency - len(self.running)
+        free = self.most - len(self.running)
         if self.options.max_jobs is not None:
             free = min(free, self.options.max_jobs - self.claims)
         return free
@@ -130,7 +135,7 @@ class Shift:
         if error.code == "LOCKED":
             self.paused_until = clock.monotonic() + AGAIN
         elif error.code == "DISK_FULL":
-            pause = DISK_PAUSES[min(self.disk_failures, len(DISK_PAUSES) - 1)]
+            pause = PAUSES[min(self.disk_failures, len(PAUSES) - 1)]
             if self.disk_failures == 0:
                 self.tally.say(f"the disk is full: waiting for room ({error.message})")
             self.disk_failures += 1
@@ -138,3 +143,23 @@ class Shift:
         else:
             return False
         return True
+
+    def hold_back(self) -> None:
+        """The machine has no process or descriptor to give: take nothing for a while, longer each time."""
+        pause = PAUSES[min(self.start_failures, len(PAUSES) - 1)]
+        if self.start_failures == 0:
+            self.tally.say("no process or descriptor to be had: waiting")
+        self.start_failures += 1
+        self.claims_from = clock.monotonic() + pause
+
+
+def _at_once(wanted: int) -> int:
+    """How many attempts this process runs at once: as many as its descriptors suffice for."""
+    if wanted == 1:
+        return 1
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, (most - OWN_DESCRIPTORS) // PER_ATTEMPT))

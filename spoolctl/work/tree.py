@@ -97,13 +97,14 @@ class Tree:
             one for one in others if (one.pid, one.start) not in self._judged and one.pid != os.getpid()
         ]
         now = clock.monotonic()
-        if not unknown:
+        if not unknown or not proc.TOKENS:
             self._sure = True
-        elif whole:
+            return
+        if whole:
             if self._whole_since is None:
                 self._whole_since = now
             self._sure = self._sure or now - self._whole_since >= APART
-        if unknown and self.probe is None:
+        if self.probe is None:
             # Reading the environment of a process in state D may block: it is asked when it has left it.
             self._asking = [(one.pid, one.start) for one in unknown if one.state != b"D"]
             self._asks_all = len(self._asking) == len(unknown)

@@ -3,7 +3,7 @@ of what was claimed, and the record of its leaders while they run."""
 
 from .. import clock, hooks
 from ..store import claim, settle, workers
-from . import care
+from . import care, proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 REQUESTS_EVERY = 0.2  # seconds at most between two looks for requests while commands run
 CHECK_EVERY = 8  # commits between two looks at the size of the WAL
-NO_PROCESS_PAUSE = 1.0  # seconds, when the machine has no process or descriptor to give
 
 
 def look(shift: "Shift") -> None:
@@ -43,7 +42,7 @@ def record_and_claim(shift: "Shift") -> None:
     wanted = shift.wanted()
     if not shift.pending and not (wanted > 0 and shift.ready):
         return
-    now, began = clock.now(), clock.boottime()
+    now, began = clock.now(), proc.moment()
     states: "list[str | None]" = []
     taken: "list[Row]" = []
     buried: "list[int]" = []
@@ -55,9 +54,8 @@ def record_and_claim(shift: "Shift") -> None:
             states.append(settle.settle(conn, outcome, now))
         for one in shift.reaped:
             settle.settle(conn, one.outcome(), now)
-            shift.reaper.settled(one)
         if shift.reaped or shift.reaper.dead:
-            buried = [one for one in shift.reaper.bury() if workers.unregister(conn, one)]
+            buried = [one for one in shift.reaper.bury(shift.reaped) if workers.unregister(conn, one)]
         if wanted > 0:
             shift.me.join(conn, now)
             taken = claim.claim(
@@ -67,6 +65,7 @@ def record_and_claim(shift: "Shift") -> None:
     shift.disk_failures = 0
     if wanted > 0:
         shift.me.joined()
+    shift.reaper.settled(shift.reaped)
     recorded, shift.results, shift.reaped = shift.results, [], []
     # Own commits do not change the data version, so look again after each.
     shift.stale = True
@@ -100,8 +99,9 @@ def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
         if not isinstance(begun, Attempt):
             shift.results.append((begun, 0.0))
             if begun.state == "abandoned":
-                shift.paused_until = clock.monotonic() + NO_PROCESS_PAUSE
+                shift.hold_back()
             continue
+        shift.start_failures = 0
         shift.running[begun.job_id] = begun
         shift.unrecorded.append(
             {

@@ -112,6 +112,18 @@ def test_a_job_cannot_become_impossible(conn, name):
         )
 
 
+@pytest.mark.parametrize("table", ["jobs", "attempts", "job_events", "workers", "job_tags", "counts"])
+def test_no_column_holds_what_its_type_does_not_say(conn, table):
+    make.fill(conn)
+    for _, name, kind, *_ in conn.execute(f"PRAGMA table_info({table})").fetchall():
+        damage = [b"\xff\x00"] if kind == "TEXT" else ["abc", b"\xff\x00"]
+        if name == "cwd":
+            damage = [5]  # it may be text, or bytes that are not UTF-8
+        for value in damage:
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK|datatype mismatch"):
+                conn.execute(f"UPDATE {table} SET {name} = :value", {"value": value})
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -58,6 +58,7 @@ def rows(spool, sql):
 
 def change(spool, sql, values=()):
     with closing(sqlite3.connect(spool.db)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")  # of damage that no statement can do
         db.execute(sql, values)
 
 
@@ -387,6 +388,23 @@ def test_a_damaged_row_stops_neither_the_worker_nor_the_others(spool):
     assert spool.state(after) == "done"
     assert rows(spool, f"SELECT DISTINCT state FROM jobs WHERE id < {after}") == [("dead",)]
     assert rows(spool, "SELECT count(*) FROM attempts WHERE state = 'running'") == [(0,)]
+
+
+def test_a_row_that_cannot_be_claimed_is_set_aside(spool):
+    taken, last, after = spool.add(), spool.add(), spool.add()
+    change(spool, f"UPDATE jobs SET attempt_no = 9223372036854775807 WHERE id = {last}")
+    change(
+        spool,
+        "INSERT INTO attempts (job_id, attempt_no, state, worker, worker_label, token, started_at,"
+        f" finished_at) VALUES ({taken}, 1, 'failed', 1, 'w', 't', 1, 1)",
+    )
+    assert spool.work(check=0).data["drained"] is True
+    assert spool.state(after) == "done"
+    for job in (taken, last):
+        shown = spool.show(job)
+        assert (shown["job"]["state"], shown["job"]["last_failure_reason"]) == ("dead", "unknown")
+        assert shown["job"]["last_error"].startswith("the stored row cannot be run: ")
+        assert [one["event"] for one in shown["events"]] == ["added", "failed", "dead"]
 
 
 # --- output -----------------------------------------------------------------------------------------------
