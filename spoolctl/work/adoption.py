@@ -189,6 +189,7 @@ class OwnTree(Tree):
         self.adoption = adoption
         self.files = files
         self.subreaper = subreaper
+        self.reaped = False  # the leader's number is no longer its own
         self.start_ticks = start if start is not None else self.began
         adoption.leaders[pid] = self
 
@@ -206,7 +207,7 @@ class OwnTree(Tree):
         return not self.files.held()
 
     def signal_group(self, number: int) -> bool:
-        return signals.to_group(self.pid, number) == signals.SENT
+        return not self.reaped and signals.to_group(self.pid, number) == signals.SENT
 
     def strike(self) -> "set[tuple[int, int]]":
         struck: "set[tuple[int, int]]" = set()

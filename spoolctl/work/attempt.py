@@ -54,12 +54,19 @@ class Attempt:
         return self.row["max_output"]
 
     def poll(self) -> bool:
-        """Whether the leader has ended. It stays a zombie, so that its number stays its own."""
+        """Whether the leader has ended. It stays a zombie, so that its number stays its own, where the
+        system can say so much without reaping it (macOS cannot before Python 3.13)."""
         if self.exit is None:
-            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if info is None:
-                return False
-            self.exit = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+            if hasattr(os, "waitid"):
+                info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if info is None:
+                    return False
+                self.exit = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+            else:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid == 0:
+                    return False
+                self.exit, self.tree.reaped = os.waitstatus_to_exitcode(status), True
             self.exited_at, self.exited_wall = clock.monotonic(), clock.now()
         return True
 
@@ -118,10 +125,11 @@ class Attempt:
 
     def reap(self) -> None:
         """Let the leader's number go."""
-        try:
-            os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            pass
+        if not self.tree.reaped:
+            try:
+                os.waitpid(self.pid, 0)
+            except ChildProcessError:
+                pass
         self._process.returncode = self.exit
         self.tree.adoption.forget(self.tree, self.kept)
         self.tree.files.close()

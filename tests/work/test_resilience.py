@@ -5,9 +5,11 @@ quicker than a look. Real processes, real signals.
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import resource
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -24,6 +26,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 def attempt_of(spool, job_id):
     attempts = spool.show(job_id)["attempts"]
     return attempts[-1] if attempts else None
+
+
+def rows(spool, sql):
+    with closing(sqlite3.connect(spool.db, timeout=20)) as db:
+        return db.execute(sql).fetchall()
 
 
 def leader(spool, job_id):
@@ -230,3 +237,24 @@ def test_one_that_forks_and_leaves_again_and_again_is_ended(spool, pause, timeou
     seen = beat.stat().st_mtime_ns
     time.sleep(0.3)
     assert beat.stat().st_mtime_ns == seen
+
+
+def test_what_workers_without_a_row_left_is_swept_and_nothing_else(spool):
+    spool.add()
+    spool.work(check=0)
+    folder = spool.db.parent / "workers"
+    old = {".4711-0a0b0c0d.lock", "900.lock", "901.lock", "901.spare", ".4713-00000000.lock", "notes.txt"}
+    for name in old - {"901.spare"} | {".4712-0a0b0c0d.lock", "902.lock"}:
+        (folder / name).touch(mode=0o600)
+    (folder / "901.spare" / "1").mkdir(parents=True)
+    (folder / "901.spare" / "1" / "stdout").touch()
+    for name in old:
+        os.utime(folder / name, (1, 1))
+    with open(folder / ".4713-00000000.lock") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # of one that is about to register
+        worker = spool.start("work", "--json")
+        keep = {".4712-0a0b0c0d.lock", ".4713-00000000.lock", "902.lock", "notes.txt"}
+        wait_until(lambda: {n for n in os.listdir(folder) if n in old} <= keep, 20)
+        own = {f"{instance}.lock" for (instance,) in rows(spool, "SELECT instance FROM workers")}
+        assert set(os.listdir(folder)) - own == keep
+        assert worker.poll() is None
