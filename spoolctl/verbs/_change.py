@@ -1,10 +1,12 @@
 """What cancel and retry share: naming jobs, following requests, and telling one job's fate from many."""
 
+from ..contract.env import TOKEN
 from ..contract.spec import Args
 from ..errors import SpoolctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..context import Context
     from ..store.db import Db, Row
     from ..work.pursuit import Pursuit
 
@@ -21,7 +23,9 @@ def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple
     return select.selected(db, queue, tags, states), True
 
 
-def pursue(db: "Db", job_ids: "list[int]", what: str, unverified: bool) -> "tuple[list[Pursuit], list[int]]":
+def pursue(
+    db: "Db", job_ids: "list[int]", what: str, unverified: bool, ctx: "Context"
+) -> "tuple[list[Pursuit], list[int]]":
     """(the requests to running jobs, stored and followed to their outcome; jobs that run no more).
 
     What follows them is loaded only when there is something to follow.
@@ -38,7 +42,7 @@ def pursue(db: "Db", job_ids: "list[int]", what: str, unverified: bool) -> "tupl
         if job is None:
             moved.append(job_id)
         else:
-            pursuits.append(pursuit.Pursuit(db, job, what, unverified))
+            pursuits.append(pursuit.Pursuit(db, job, what, unverified, ctx.environ.get(TOKEN)))
     for i in range(0, len(pursuits), AT_ONCE):
         with db.write() as conn:
             for one in pursuits[i : i + AT_ONCE]:
@@ -54,6 +58,16 @@ def pending(pursuits: "list[Pursuit]") -> "list[int]":
     from ..work.pursuit import PENDING
 
     return [one.job_id for one in pursuits if one.outcome == PENDING]
+
+
+def killing(pursuits: "list[Pursuit]", what: str) -> "list[tuple[str, str]]":
+    """The warning about jobs that are still being ended; `what` says what becomes of them."""
+    jobs = pending(pursuits)
+    if not jobs:
+        return []
+    text = f"job {jobs[0]} is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
+    inside = "; this call belongs to it and leaves it to others" if any(p.inside for p in pursuits) else ""
+    return [("KILL_ASYNC", f"{text} still being ended; {what}{inside}")]
 
 
 def moved_on(one: "Pursuit") -> bool:

@@ -71,7 +71,7 @@ def run(args: Args, ctx: "Context") -> Result:
     ids, selected = _change.named_or_selected(args, db, states)
     if select.single(args.id):
         return _one(db, ids[0], running, bool(args.unverified), ctx)
-    return _many(db, ids, selected, running, args)
+    return _many(db, ids, selected, running, args, ctx)
 
 
 def _confirmed(args: Args) -> str:
@@ -105,7 +105,7 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
         raise SpoolctlError(
             "SAFETY_BLOCK", f"job {job_id} is running", f"spoolctl cancel {job_id} --running --yes",
         )  # fmt: skip
-    pursuits, moved = _change.pursue(db, [job_id], "cancel", unverified)
+    pursuits, moved = _change.pursue(db, [job_id], "cancel", unverified, ctx)
     if moved or _change.moved_on(pursuits[0]):
         return _one(db, job_id, running, unverified, ctx)  # its attempt is over: what it is now decides
     refused = _change.why_not(pursuits[0], "cancel")
@@ -113,9 +113,7 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
         raise refused
     warnings = _change.unverified_warning(pursuits)
     if _change.pending(pursuits):
-        warnings.append(
-            ("KILL_ASYNC", f"job {job_id} is still being ended; spoolctl wait {job_id} follows it")
-        )
+        warnings += _change.killing(pursuits, f"spoolctl wait {job_id} follows it")
         return _answer(job_id, "running", True, True, ctx, warnings)
     return _answer(job_id, "canceled", True, True, ctx, warnings)
 
@@ -143,7 +141,7 @@ def _ended(job_id: int, state: str) -> SpoolctlError:
     )
 
 
-def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, args: Args) -> Result:
+def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, args: Args, ctx: "Context") -> Result:
     canceled = _at_once(db, ids)
     at_once = set(canceled)
     skipped: "list[Row]" = []
@@ -157,7 +155,7 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, args: Args)
             skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
         else:
             candidates.append(job_id)
-    pursuits, moved = _change.pursue(db, candidates, "cancel", bool(args.unverified))
+    pursuits, moved = _change.pursue(db, candidates, "cancel", bool(args.unverified), ctx)
     again = set(_at_once(db, moved))  # queued again in between
     canceled += again
     skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved if job_id not in again]
@@ -169,9 +167,7 @@ def _many(db: "Db", ids: "list[int]", selected: bool, running: bool, args: Args)
             canceled.append(one.job_id)
     if skipped and not selected and not canceled and not pending:
         raise _change.none_changed(skipped, _confirmed(args))
-    warnings = _change.unverified_warning(pursuits)
-    if pending:
-        warnings.append(("KILL_ASYNC", f"{len(pending)} jobs are still being ended"))
+    warnings = _change.unverified_warning(pursuits) + _change.killing(pursuits, "spoolctl wait follows them")
     data = {
         "matched": len(ids),
         "canceled": len(canceled),

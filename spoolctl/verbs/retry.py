@@ -65,7 +65,7 @@ def run(args: Args, ctx: "Context") -> Result:
     ids, _ = _change.named_or_selected(args, db, ("dead",))
     if select.single(args.id):
         return _one(db, ids[0], args, ctx)
-    return _many(db, ids, args)
+    return _many(db, ids, args, ctx)
 
 
 def _try(db: "Db", ids: "list[int]", now_too: bool) -> "tuple[list[int], dict[int, SpoolctlError | None]]":
@@ -132,7 +132,7 @@ def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
         raise refused
     if not args.force:
         raise _running(job_id)
-    pursuits, moved = _change.pursue(db, [job_id], "requeue", bool(args.unverified))
+    pursuits, moved = _change.pursue(db, [job_id], "requeue", bool(args.unverified), ctx)
     if moved:
         return _one(db, job_id, args, ctx)  # it left `running` in between: what it is now decides
     conflict = _change.why_not(pursuits[0], "retry")
@@ -140,12 +140,12 @@ def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
         raise conflict
     warnings = _change.unverified_warning(pursuits)
     if _change.pending(pursuits):
-        warnings.append(("KILL_ASYNC", f"job {job_id} is still being ended; it is queued again after that"))
+        warnings += _change.killing(pursuits, "it is queued again after that")
         return Result({"job_id": job_id, "state": "running"}, commands, warnings)
     return Result({"job_id": job_id, "state": "queued"}, commands, warnings)
 
 
-def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
+def _many(db: "Db", ids: "list[int]", args: Args, ctx: "Context") -> Result:
     done, left = _try(db, ids, bool(args.now))
     skipped: "list[Row]" = []
     running = []
@@ -156,7 +156,7 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
             skipped.append({"job_id": job_id, "code": "SAFETY_BLOCK"})
         else:
             running.append(job_id)
-    pursuits, moved = _change.pursue(db, running, "requeue", bool(args.unverified))
+    pursuits, moved = _change.pursue(db, running, "requeue", bool(args.unverified), ctx)
     skipped += [{"job_id": job_id, "code": "CONFLICT"} for job_id in moved]
     for one in pursuits:
         if _change.why_not(one, "retry") is not None:
@@ -168,11 +168,7 @@ def _many(db: "Db", ids: "list[int]", args: Args) -> Result:
 
         raise _change.none_changed(skipped, call(SPEC, args, ("--force",)))
     warnings = _change.unverified_warning(pursuits)
-    pending = _change.pending(pursuits)
-    if pending:
-        warnings.append(
-            ("KILL_ASYNC", f"{len(pending)} jobs are still being ended; they are queued after that")
-        )
+    warnings += _change.killing(pursuits, "they are queued again after that")
     data = {
         "matched": len(ids),
         "retried": len(done),

@@ -26,6 +26,8 @@ def take_in(shift: "Shift") -> None:
     for reaping in shift.reaper.step(clock.monotonic()):
         if reaping not in shift.reaped:
             shift.reaped.append(reaping)
+    for reaping in shift.reaper.leave():
+        shift.tally.say(f"job {reaping.job_id} lost its worker, and this one belongs to it: left to others")
     for reaping in shift.reaper.active.values():
         if reaping.stuck and not reaping.told_stuck:
             _stuck(shift, reaping)

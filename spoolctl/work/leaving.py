@@ -54,7 +54,9 @@ def _settled(shift: "Shift") -> bool:
         owner = found[row["owner"]]
         leased = row["owner"] == 0
         unknown = owner is not None and identity.liveness(db.spool, owner) == identity.UNKNOWN
-        if not (leased or unknown or row["ending_since"] is not None):
+        # A dead owner's job that this worker itself belongs to is for others to bring back.
+        ours = (row["id"], row["attempt_no"]) in shift.reaper.left
+        if not (leased or unknown or ours or row["ending_since"] is not None):
             return False
         shift.unsettled.append(row["id"])
     return True

@@ -32,8 +32,9 @@ LOOK = 0.01
 class Pursuit:
     """One running job and what is asked of it; `outcome` is one of the words above once decided."""
 
-    def __init__(self, db: Db, job: "Row", what: str, unverified: bool) -> None:
+    def __init__(self, db: Db, job: "Row", what: str, unverified: bool, own_token: "str | None") -> None:
         self.db = db
+        self.own_token = own_token
         self.job = job
         self.what = what
         self.unverified = unverified
@@ -48,6 +49,12 @@ class Pursuit:
         self.deadline = self.began + self.grace + BEYOND_GRACE
         self.ending: "Ending | None" = None
         self.reaping: "Reaping | None" = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether this very process belongs to the tree: it stores the request, and ends nothing."""
+        ending = self.reaping.ending if self.reaping else self.ending
+        return ending is not None and ending.tree.inside
 
     def ask(self, conn: object, now: float) -> None:
         """Store the request, inside the caller's transaction."""
@@ -80,14 +87,14 @@ class Pursuit:
             self._begin()
         elif seen["request_seen_at"] is None and now >= self.began + SILENT_AFTER:
             self._silent()
-        if self.outcome is None and now >= self.deadline:
+        if self.outcome is None and (now >= self.deadline or self.inside):
             self.outcome = PENDING
             self.close()
 
     def _reap(self) -> None:
         if self.reaping is None:
             self._read_again()  # it may have recorded its child before it died
-            self.reaping = Reaping(self.db, self.job, self.grace)
+            self.reaping = Reaping(self.db, self.job, self.grace, self.own_token)
         if self.reaping.over or (clock.monotonic() >= self.reaping.ending.at and self.reaping.step()):
             with self.db.write() as conn:
                 settle.settle(conn, self.reaping.outcome(), clock.now())
@@ -113,7 +120,7 @@ class Pursuit:
 
     def _begin(self) -> None:
         self._read_again()
-        self.ending = Ending(tree_of(self.db, self.job), self.grace)
+        self.ending = Ending(tree_of(self.db, self.job, self.own_token), self.grace)
         self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + 0.5
         self._end_it()
 

@@ -28,12 +28,12 @@ WATCHED = 100  # owners whose end is told at once; others are found by the look 
 class Reaping:
     """One running job of a dead owner, until its tree is proven gone."""
 
-    def __init__(self, db: Db, job: "Row", grace: float) -> None:
+    def __init__(self, db: Db, job: "Row", grace: float, own_token: "str | None") -> None:
         self.job = job
         self.job_id = int(job["id"])
         self.attempt_no = int(job["attempt_no"])
         self.owner = int(job["owner"])
-        self.ending = Ending(tree_of(db, job), grace)
+        self.ending = Ending(tree_of(db, job, own_token), grace)
         # Processes of another boot are gone, and their numbers mean nothing here.
         self.over = identity.other_boot(job["boot_id"])
         self.told_stuck = False
@@ -46,6 +46,11 @@ class Reaping:
     @property
     def stuck(self) -> bool:
         return self.ending.state == STUCK
+
+    @property
+    def inside(self) -> bool:
+        """Whether this very process belongs to the tree: then it is left to others."""
+        return not self.over and self.ending.tree.inside
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -61,7 +66,7 @@ class Reaping:
         )
 
 
-def tree_of(db: Db, job: "Row") -> Tree:
+def tree_of(db: Db, job: "Row", own_token: "str | None") -> Tree:
     """The tree of somebody else's attempt; a pid recorded in another namespace says nothing here."""
     here = job["pid_ns"] is not None and job["pid_ns"] == proc.pid_namespace()
     return Tree(
@@ -72,14 +77,17 @@ def tree_of(db: Db, job: "Row") -> Tree:
         job["pid_start"] if here else None,
         str(job["token"]),
         job["began"],
+        own_token,
     )
 
 
 class Reaper:
     """Looks for dead owners of every lane and brings their jobs back, step by step."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, own_token: "str | None") -> None:
         self.db = db
+        self.own_token = own_token  # when this worker is itself part of an attempt
+        self.left: "dict[tuple[int, int], int]" = {}  # to others: attempts we belong to, and their owners
         self.active: "dict[tuple[int, int], Reaping]" = {}
         self.dead: "set[int]" = set()
         self.deaths: "PidFds | Events | None" = None  # made when there is somebody to watch
@@ -97,8 +105,8 @@ class Reaper:
             grace = float(row["grace"]) if row else DEFAULT_GRACE
             for job in owners.running_of(self.db, owner):
                 key = (int(job["id"]), int(job["attempt_no"]))
-                if key not in self.active:
-                    self.active[key] = Reaping(self.db, job, grace)
+                if key not in self.active and key not in self.left:
+                    self.active[key] = Reaping(self.db, job, grace, self.own_token)
         if living and self.deaths is None:
             from .deaths import open_deaths
 
@@ -109,6 +117,15 @@ class Reaper:
     def step(self, now: float) -> "list[Reaping]":
         """Advance what is due; those whose tree is gone, to be settled by the caller."""
         return [one for one in self.active.values() if one.over or (one.ending.at <= now and one.step())]
+
+    def leave(self) -> "list[Reaping]":
+        """Give up those whose tree we belong to; them."""
+        given_up = [one for one in self.active.values() if one.inside]
+        for one in given_up:
+            one.ending.tree.close()
+            key = (one.job_id, one.attempt_no)
+            self.left[key] = self.active.pop(key).owner
+        return given_up
 
     def next_at(self) -> "float | None":
         """When `step` has to be called next; what is over waits for its record alone."""
@@ -127,8 +144,8 @@ class Reaper:
     def bury(self, over: "list[Reaping] | None" = None) -> "list[int]":
         """Dead workers whose jobs are all settled, or will be with `over`: for the caller's transaction,
         after which their locks can be removed."""
-        left = {one.owner for one in self.active.values() if one not in (over or [])}
-        return sorted(self.dead - left)
+        held = {one.owner for one in self.active.values() if one not in (over or [])}
+        return sorted(self.dead - held - set(self.left.values()))
 
     def buried(self, instances: "list[int]") -> None:
         for instance in instances:

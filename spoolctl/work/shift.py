@@ -5,6 +5,7 @@ results and claims, `house` keeps order, `leaving` knows when to go, and `loop` 
 """
 
 from .. import clock
+from ..contract.env import TOKEN
 from ..errors import SpoolctlError
 from ..store.checkpoint import Checkpointer
 from ..store.db import Db
@@ -73,7 +74,7 @@ class Shift:
         self.me = Membership(
             db, options.label, options.queue, options.kind, options.concurrency, options.grace
         )
-        self.reaper = Reaper(db)
+        self.reaper = Reaper(db, environ.get(TOKEN))
         self.checkpointer = Checkpointer(db)
         self.starter: "Starter | None" = None  # made with the first claim: an idle worker stays small
         self.room: "Room | None" = None

@@ -20,7 +20,7 @@ class Tree:
     """An attempt's processes as seen by anybody but its parent; `adopted` is the parent's addition.
 
     pid, start: the leader as recorded, None when the worker died before the record. began: seconds
-    since boot of the claim; nothing older belongs.
+    since boot of the claim; nothing older belongs. own_token: the one this process carries itself.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class Tree:
         start: "int | None",
         token: str,
         began: "float | None",
+        own_token: "str | None" = None,
     ) -> None:
         self.spool = spool
         self.job_id = job_id
@@ -40,7 +41,8 @@ class Tree:
         self.start = start
         self.token = token
         self.began = int((began or 0) * proc.TICKS) - proc.TICKS  # a second of rounding and clock skew
-        self.inside = False  # whether this very process belongs to the tree
+        self._ours = own_token == token
+        self.inside = self._ours  # whether this very process belongs to the tree
         self._marked: "set[tuple[int, int]]" = set()
         self._judged: "set[tuple[int, int]]" = set()
         self.probe: "Probe | None" = None
@@ -63,7 +65,7 @@ class Tree:
         ]
         found = with_descendants(own, stats)
         self._ask([one for one in others if one.pid not in found], whole)
-        self.inside = os.getpid() in found
+        self.inside = self._ours or os.getpid() in found
         found.pop(os.getpid(), None)
         return [one for one in found.values() if not one.gone]
 
