@@ -47,8 +47,8 @@ WHERE id = :job_id AND state = 'running' AND attempt_no = :attempt_no AND reques
 END_ATTEMPT = END_ATTEMPT_IF_RUNNING[: END_ATTEMPT_IF_RUNNING.index("  AND EXISTS")]
 
 MARK_STUCK_IF_RUNNING = """
-UPDATE attempts SET ending_since = coalesce(ending_since, :now), ending_pids = :pids, ending_why = :why
-WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
+UPDATE attempts SET ending_since = :now, ending_pids = :pids, ending_why = :why
+WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running' AND ending_since IS NULL
 """
 
 # What an outcome costs: nothing, a retry, or a crash.
@@ -179,7 +179,8 @@ def mark_stuck(
     worker_id: str,
     now: float,
 ) -> None:
-    """Show that the attempt's tree cannot be ended, inside the caller's transaction."""
+    """Show that the attempt's tree cannot be ended, inside the caller's transaction; told once, whoever
+    else finds it so after us."""
     listed = ",".join(map(str, pids))
     values = {"job_id": job_id, "attempt_no": attempt_no, "pids": listed, "why": why, "now": now}
     if conn.execute(MARK_STUCK_IF_RUNNING, values).rowcount:
