@@ -27,10 +27,15 @@ UPDATE jobs SET request = :request, request_detail = :detail, requested_at = :no
 WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no
   AND (request IS NULL OR (request = 'requeue' AND :request = 'cancel'))
 """
-TAKE_BACK_IF_UNSEEN = """
+TAKE_BACK_IF_NOT_STARTED = """
 UPDATE jobs SET request = NULL, request_detail = NULL, requested_at = NULL, request_seen_at = NULL
 WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no AND request = :request
-  AND request_seen_at IS NULL
+  AND request_seen_at IS NULL AND EXISTS (SELECT 1 FROM attempts
+    WHERE job_id = :id AND attempt_no = :attempt_no AND state = 'running' AND pid IS NULL)
+"""
+RESTATE_IF_STANDING = """
+UPDATE jobs SET request_detail = :detail
+WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no AND request = :request
 """
 STAMP_IF_RUNNING = """
 UPDATE jobs SET request_seen_at = :now
@@ -92,8 +97,18 @@ def request(
 
 
 def take_back(conn: "sqlite3.Connection", job_id: int, attempt_no: int, what: str) -> bool:
+    """Withdraw a request that the owner has not seen, while no child of the attempt is recorded.
+
+    With a child on record it stands: another caller may be ending the tree for it already.
+    """
     values = {"id": job_id, "attempt_no": attempt_no, "request": what}
-    return conn.execute(TAKE_BACK_IF_UNSEEN, values).rowcount == 1
+    return conn.execute(TAKE_BACK_IF_NOT_STARTED, values).rowcount == 1
+
+
+def restate(conn: "sqlite3.Connection", job_id: int, attempt_no: int, what: str, detail: str) -> None:
+    """Change what the event of a standing request will say."""
+    values = {"id": job_id, "attempt_no": attempt_no, "request": what, "detail": detail}
+    conn.execute(RESTATE_IF_STANDING, values)
 
 
 def stamp(conn: "sqlite3.Connection", job_id: int, attempt_no: int, now: float) -> None:

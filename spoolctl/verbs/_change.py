@@ -26,7 +26,8 @@ def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple
 def pursue(
     db: "Db", job_ids: "list[int]", what: str, unverified: bool, ctx: "Context"
 ) -> "tuple[list[Pursuit], list[int]]":
-    """(the requests to running jobs, stored and followed to their outcome; jobs that run no more).
+    """(the requests to running jobs, stored and followed to their outcome; jobs whose attempt was over
+    before or without them: what these are now decides).
 
     What follows them is loaded only when there is something to follow.
     """
@@ -48,7 +49,8 @@ def pursue(
             for one in pursuits[i : i + AT_ONCE]:
                 one.ask(conn, clock.now())
     pursuit.pursue(db, pursuits)
-    return pursuits, moved
+    moved += [one.job_id for one in pursuits if one.outcome == pursuit.MOVED]
+    return [one for one in pursuits if one.outcome != pursuit.MOVED], moved
 
 
 def pending(pursuits: "list[Pursuit]") -> "list[int]":
@@ -70,13 +72,6 @@ def killing(pursuits: "list[Pursuit]", what: str) -> "list[tuple[str, str]]":
     return [("KILL_ASYNC", f"{text} still being ended; {what}{inside}")]
 
 
-def moved_on(one: "Pursuit") -> bool:
-    """Whether the attempt was over before the request could be stored (a cancel replaces any other)."""
-    from ..work.pursuit import REFUSED
-
-    return one.outcome == REFUSED
-
-
 def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":
     """The CONFLICT of a request that could not be followed."""
     from ..work import pursuit
@@ -90,14 +85,15 @@ def why_not(one: "Pursuit", verb: str) -> "SpoolctlError | None":
             "its owner is stopped before the command started",
             f"spoolctl show {one.job_id}",
         ),
-        pursuit.REFUSED: ("another request stands, or it runs no more", f"spoolctl show {one.job_id}"),
+        pursuit.REFUSED: ("it is canceled by another call", f"spoolctl show {one.job_id}"),
     }
     if one.outcome not in remedies:
         return None
     message, remedy = remedies[str(one.outcome)]
-    detail: "Row" = {"job_id": one.job_id, "state": "running"}
-    if one.outcome != pursuit.REFUSED:
-        detail["why"] = one.outcome
+    if one.outcome == pursuit.REFUSED:
+        detail: "Row" = {"job_id": one.job_id, "state": state_of(one.db, one.job_id)}
+    else:
+        detail = {"job_id": one.job_id, "state": "running", "why": one.outcome}
     return SpoolctlError("CONFLICT", f"cannot {verb} job {one.job_id}: {message}", remedy, detail)
 
 
@@ -123,4 +119,5 @@ def unverified_warning(pursuits: "list[Pursuit]") -> "list[tuple[str, str]]":
     used = [str(one.job_id) for one in pursuits if one.used_unverified]
     if not used:
         return []
-    return [("UNVERIFIABLE_OWNER", f"the owner of job {', '.join(used[:20])} could not be judged")]
+    what = "its owner could not be judged, or its tree not be ended"
+    return [("UNVERIFIABLE_OWNER", f"--unverified was needed for job {', '.join(used[:20])}: {what}")]

@@ -106,8 +106,8 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
             "SAFETY_BLOCK", f"job {job_id} is running", f"spoolctl cancel {job_id} --running --yes",
         )  # fmt: skip
     pursuits, moved = _change.pursue(db, [job_id], "cancel", unverified, ctx)
-    if moved or _change.moved_on(pursuits[0]):
-        return _one(db, job_id, running, unverified, ctx)  # its attempt is over: what it is now decides
+    if moved:
+        return _one(db, job_id, running, unverified, ctx)
     refused = _change.why_not(pursuits[0], "cancel")
     if refused is not None:
         raise refused

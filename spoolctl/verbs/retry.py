@@ -134,7 +134,7 @@ def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
         raise _running(job_id)
     pursuits, moved = _change.pursue(db, [job_id], "requeue", bool(args.unverified), ctx)
     if moved:
-        return _one(db, job_id, args, ctx)  # it left `running` in between: what it is now decides
+        return _one(db, job_id, args, ctx)
     conflict = _change.why_not(pursuits[0], "retry")
     if conflict is not None:
         raise conflict

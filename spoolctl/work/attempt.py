@@ -33,6 +33,7 @@ class Attempt:
         self.row = row
         self.job_id = int(row["id"])
         self.attempt_no = int(row["attempt_no"])
+        self.key = (self.job_id, self.attempt_no)
         self.worker_id = worker_id
         self.tree = tree
         self.pid = process.pid
@@ -74,8 +75,10 @@ class Attempt:
         """Begin to end the tree, unless that has begun. A leader that ended keeps its own outcome."""
         if self.ending is None:
             if why not in (LEFTOVERS, LOST) and self.poll():
+                if why in (CANCEL, REQUEUE) and self._stopped_by_others():
+                    self.why = why  # whoever asked has ended it already, for we did not answer in time
                 return
-            self.why = why
+            self.why = self.why or why
             self.ending = Ending(self.tree, grace)
         elif self.why == LEFTOVERS and why in (SHUTDOWN, CANCEL, REQUEUE, LOST):
             if why == LOST:

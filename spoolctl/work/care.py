@@ -36,10 +36,12 @@ def take_in(shift: "Shift") -> None:
 def _over(shift: "Shift", one: "Attempt") -> None:
     if shift.room is not None:
         shift.room.over(one)
-    del shift.running[one.job_id]
+    del shift.running[one.key]
     shift.ended.append(one)  # reaped when the next command runs
     if shift.unrecorded:
-        shift.unrecorded = [child for child in shift.unrecorded if child["job_id"] != one.job_id]
+        shift.unrecorded = [
+            child for child in shift.unrecorded if (child["job_id"], child["attempt_no"]) != one.key
+        ]
     outcome, seconds = one.outcome(shift.told > 0), clock.monotonic() - one.started
     if one.why == "lost":
         shift.tally.record(outcome, None, seconds)
@@ -58,9 +60,9 @@ def _stuck(shift: "Shift", one: "Attempt | Reaping") -> None:
     one.told_stuck = True
 
 
-def lose(shift: "Shift", job_id: int) -> None:
+def lose(shift: "Shift", key: "tuple[int, int]") -> None:
     """The attempt is somebody else's now: end its tree, record nothing."""
-    one = shift.running.get(job_id)
+    one = shift.running.get(key)
     if one is not None:
         one.end("lost", shift.options.grace)
 
@@ -72,7 +74,7 @@ def heed(shift: "Shift") -> None:
     mine = owners.held_by(shift.db, shift.me.instance)
     for one in shift.running.values():
         if mine.get(one.job_id) != one.attempt_no:
-            lose(shift, one.job_id)
+            lose(shift, one.key)
     asked = control.requests_of(shift.db, shift.me.instance)
     if not asked:
         return
@@ -80,8 +82,8 @@ def heed(shift: "Shift") -> None:
         for job_id, attempt_no, _ in asked:
             control.stamp(conn, job_id, attempt_no, clock.now())
     for job_id, attempt_no, what in asked:
-        asked_of = shift.running.get(job_id)
-        if asked_of is not None and asked_of.attempt_no == attempt_no:
+        asked_of = shift.running.get((job_id, attempt_no))
+        if asked_of is not None:
             asked_of.end(what, shift.options.grace)
 
 
@@ -94,7 +96,7 @@ def abandon(shift: "Shift") -> None:
     while shift.running and clock.monotonic() < deadline:
         for one in list(shift.running.values()):
             if one.advance(True, grace):
-                del shift.running[one.job_id]
+                del shift.running[one.key]
                 one.reap()
         clock.sleep(0.01)
 

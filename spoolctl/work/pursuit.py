@@ -2,7 +2,8 @@
 
 An owner that lives is waited for. One that is dead is reaped, one that stays silent for a second has its
 recorded tree ended by the caller, one that cannot be judged is left alone unless `unverified`. Whoever
-ends a tree settles under the guard of the attempt number, and only after the tree is proven gone.
+ends a tree settles under the guard of the attempt number, and only after the tree is proven gone, or
+with `unverified` after it was seen that it cannot be ended.
 """
 
 from .. import clock
@@ -15,17 +16,21 @@ from .reap import DEFAULT_GRACE, Reaping, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from ..store.db import Row
 
-OVER, PENDING, UNVERIFIABLE, NOT_STARTED, REFUSED = (
+OVER, PENDING, MOVED, UNVERIFIABLE, NOT_STARTED, REFUSED = (
     "over",
     "pending",
+    "moved",  # the attempt was over before the request could be stored, or without it
     "unverifiable_owner",
     "not_started",
-    "refused",
+    "refused",  # another request stands, or stood when the attempt ended
 )
-SILENT_AFTER = 1.0  # seconds without the owner's stamp
+SILENT_AFTER = 1.0  # seconds without the owner's stamp; also between two looks whether it lives
 BEYOND_GRACE = 2.0
+TO_TELL = 0.5  # seconds more in which what the caller ends itself is found gone or stuck
 LOOK = 0.01
 
 
@@ -46,6 +51,7 @@ class Pursuit:
         self.life = identity.liveness(db.spool, owner) if owner else identity.DEAD
         self.grace = float(owner["grace"]) if owner else DEFAULT_GRACE
         self.began = clock.monotonic()
+        self.judge_at = self.began + SILENT_AFTER
         self.deadline = self.began + self.grace + BEYOND_GRACE
         self.ending: "Ending | None" = None
         self.reaping: "Reaping | None" = None
@@ -56,28 +62,56 @@ class Pursuit:
         ending = self.reaping.ending if self.reaping else self.ending
         return ending is not None and ending.tree.inside
 
-    def ask(self, conn: object, now: float) -> None:
-        """Store the request, inside the caller's transaction."""
+    @property
+    def detail(self) -> str:
+        """What the event says of the request."""
+        if self.what == "cancel":
+            return "forced (was running)"
+        return "forced, unverified" if self.used_unverified else "forced"
+
+    def ask(self, conn: "sqlite3.Connection", now: float) -> None:
+        """Store the request, inside the caller's transaction. The same one of somebody else is followed."""
         if self.life == identity.UNKNOWN and not self.unverified:
             self.outcome = UNVERIFIABLE
             return
         self.used_unverified = self.life == identity.UNKNOWN
-        detail = "forced, unverified" if self.used_unverified and self.what == "requeue" else "forced"
-        if self.what == "cancel":
-            detail = "forced (was running)"
-        if not control.request(conn, self.job_id, self.attempt_no, self.what, detail, now):  # type: ignore[arg-type]
-            seen = control.watched(self.db, self.job_id)
-            same = seen is not None and seen["request"] == self.what
-            # The same request of somebody else is followed too; another kind, or a job that moved on, is not.
-            self.outcome = None if same else REFUSED
+        if control.request(conn, self.job_id, self.attempt_no, self.what, self.detail, now):
+            return
+        seen = control.watched(self.db, self.job_id)
+        if not self._runs(seen):
+            self.outcome = MOVED
+        elif seen is not None and seen["request"] != self.what:
+            self.outcome = REFUSED
+        elif self.used_unverified:
+            control.restate(conn, self.job_id, self.attempt_no, self.what, self.detail)
+
+    def _runs(self, seen: "Row | None") -> bool:
+        return seen is not None and seen["state"] == "running" and seen["attempt_no"] == self.attempt_no
 
     def step(self) -> None:
         """Look, and do what is next. Sets `outcome` when there is nothing more to do."""
         seen = control.watched(self.db, self.job_id)
-        if seen is None or seen["state"] != "running" or seen["attempt_no"] != self.attempt_no:
-            self.outcome = OVER
+        if seen is None or not self._runs(seen):
+            self.outcome = self._fate(seen)
+        elif seen["request"] != self.what:
+            # Taken back by another caller that found no command started, or a cancel in its place.
+            self.outcome = NOT_STARTED if seen["request"] is None else REFUSED
+        else:
+            self._act(seen["request_seen_at"] is None)
+            if self.outcome is None and (clock.monotonic() >= self.deadline or self.inside):
+                self.outcome = PENDING
+        if self.outcome is not None:
             self.close()
-            return
+
+    def _fate(self, seen: "Row | None") -> str:
+        """What became of the request, now that the attempt is over."""
+        if seen is None or seen["attempt_no"] != self.attempt_no:
+            return OVER
+        if seen["state"] == "canceled" and self.what == "requeue":
+            return REFUSED
+        return MOVED if seen["state"] in ("done", "dead") else OVER
+
+    def _act(self, silent: bool) -> None:
         now = clock.monotonic()
         if self.life == identity.DEAD:
             self._reap()
@@ -85,33 +119,39 @@ class Pursuit:
             self._end_it()
         elif self.used_unverified:
             self._begin()
-        elif seen["request_seen_at"] is None and now >= self.began + SILENT_AFTER:
-            self._silent()
-        if self.outcome is None and (now >= self.deadline or self.inside):
-            self.outcome = PENDING
-            self.close()
+        elif now >= self.judge_at:
+            self.judge_at = now + SILENT_AFTER
+            self._judge(silent)
+
+    def _judge(self, silent: bool) -> None:
+        """A second has passed: does the owner live, has it answered, can it do what it was asked?"""
+        owner = workers.get(self.db, int(self.job["owner"]))
+        self.life = identity.liveness(self.db.spool, owner) if owner else identity.DEAD
+        if self.life == identity.DEAD:
+            self._reap()
+            return
+        self._read_again()
+        if self.unverified and self.job["ending_since"] is not None:
+            self._settle(self._ended_by_force(), overridden=True)
+        elif not silent or (self.life == identity.UNKNOWN and not self.unverified):
+            return  # it is at it, or nobody can say
+        elif self.job["pid"] is not None:
+            self._begin()
+        else:
+            with self.db.write() as conn:
+                if control.take_back(conn, self.job_id, self.attempt_no, self.what):
+                    self.outcome = NOT_STARTED
+            # Or the owner has answered just now, or the job has moved on.
 
     def _reap(self) -> None:
         if self.reaping is None:
             self._read_again()  # it may have recorded its child before it died
             self.reaping = Reaping(self.db, self.job, self.grace, self.own_token)
-        if self.reaping.over or (clock.monotonic() >= self.reaping.ending.at and self.reaping.step()):
-            with self.db.write() as conn:
-                settle.settle(conn, self.reaping.outcome(), clock.now())
-
-    def _silent(self) -> None:
-        """The owner does not answer: it is stopped, or it died meanwhile."""
-        owner = workers.get(self.db, int(self.job["owner"]))
-        if owner is None or identity.liveness(self.db.spool, owner) == identity.DEAD:
-            self.life = identity.DEAD
-            return
-        self._read_again()
-        if self.job["pid"] is None:
-            with self.db.write() as conn:
-                if control.take_back(conn, self.job_id, self.attempt_no, self.what):
-                    self.outcome = NOT_STARTED
-            return  # or the owner has answered just now, or the job has moved on
-        self._begin()
+            self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + TO_TELL
+        if not self.reaping.over and clock.monotonic() >= self.reaping.ending.at:
+            self.reaping.step()
+        if self.reaping.over or (self.reaping.stuck and self.unverified):
+            self._settle(self.reaping.outcome(), overridden=not self.reaping.over)
 
     def _read_again(self) -> None:
         fresh = owners.running_job(self.db, self.job_id)
@@ -119,9 +159,8 @@ class Pursuit:
             self.job = fresh
 
     def _begin(self) -> None:
-        self._read_again()
         self.ending = Ending(tree_of(self.db, self.job, self.own_token), self.grace)
-        self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + 0.5
+        self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + TO_TELL
         self._end_it()
 
     def _end_it(self) -> None:
@@ -129,14 +168,22 @@ class Pursuit:
         if clock.monotonic() < self.ending.at:
             return
         state = self.ending.step()
-        if state != GONE and not (state == STUCK and self.unverified):
-            return
+        if state == GONE or (state == STUCK and self.unverified):
+            self._settle(self._ended_by_force(), overridden=state != GONE)
+
+    def _ended_by_force(self) -> Outcome:
         canceled = self.what == "cancel"
-        outcome = Outcome(
+        return Outcome(
             self.job_id, self.attempt_no, "canceled" if canceled else "abandoned", None, FREE, "canceled",
             "canceled" if canceled else "force-retried", worker_id=str(self.job["worker_label"]),
         )  # fmt: skip
+
+    def _settle(self, outcome: Outcome, overridden: bool) -> None:
+        """overridden: the tree could not be ended, and the job goes on all the same."""
         with self.db.write() as conn:
+            if overridden:
+                self.used_unverified = True
+                control.restate(conn, self.job_id, self.attempt_no, self.what, self.detail)
             settle.settle(conn, outcome, clock.now())
 
     def close(self) -> None:
@@ -152,7 +199,7 @@ def pursue(db: Db, pursuits: "list[Pursuit]") -> None:
         seen = db.data_version()
         for one in waiting:
             busy = one.ending is not None or one.life == identity.DEAD or one.used_unverified
-            if seen != version or busy or clock.monotonic() >= min(one.deadline, one.began + SILENT_AFTER):
+            if seen != version or busy or clock.monotonic() >= min(one.deadline, one.judge_at):
                 one.step()
         version = seen
         if any(one.outcome is None for one in waiting):

@@ -79,7 +79,8 @@ class Shift:
         self.starter: "Starter | None" = None  # made with the first claim: an idle worker stays small
         self.room: "Room | None" = None
 
-        self.running: "dict[int, Attempt]" = {}
+        # By job and number: a worker may take a job anew before the attempt it lost of it is over.
+        self.running: "dict[tuple[int, int], Attempt]" = {}
         self.ended: "list[Attempt]" = []  # over, their leaders still to be reaped
         self.results: "list[tuple[Outcome, float]]" = []  # to be recorded, with the seconds they took
         self.reaped: "list[Reaping]" = []  # of dead workers, to be recorded

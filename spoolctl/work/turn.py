@@ -102,7 +102,7 @@ def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
                 shift.hold_back()
             continue
         shift.start_failures = 0
-        shift.running[begun.job_id] = begun
+        shift.running[begun.key] = begun
         shift.unrecorded.append(
             {
                 "job_id": begun.job_id,
@@ -122,4 +122,4 @@ def write_down(shift: "Shift") -> None:
     shift.db.promise(True)  # what comes next is most likely a result
     shift.unrecorded = []
     for child in lost:
-        care.lose(shift, child["job_id"])
+        care.lose(shift, (child["job_id"], child["attempt_no"]))
