@@ -9,7 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import plain_user as plain
 import pytest
+from namespaces import Namespace
 from support import Spool
 
 for _name in [name for name in os.environ if name.startswith("SPOOLCTL_")]:
@@ -51,3 +53,18 @@ def in_memory(tmp_path):
         return
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def namespace(spool):
+    """A pid namespace to run things of `spool` in; it ends with all that runs there."""
+    inside = Namespace(spool)
+    yield inside
+    inside.close()
+
+
+@pytest.fixture
+def plain_user():
+    """Calls as a user who is not root (plain_user.PlainUser)."""
+    with plain.plain_user() as user:
+        yield user

@@ -49,7 +49,7 @@ UPDATE jobs SET state = 'dead', owner = NULL, finished_at = :now, last_exit_code
 WHERE id = :id AND state IN ('queued', 'running')
 """
 RECORD_CHILD_IF_RUNNING = """
-UPDATE attempts SET pid = :pid, pid_start = :pid_start
+UPDATE attempts SET pid = :pid, pid_start = :pid_start, session = :session
 WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
 """
 
@@ -148,7 +148,7 @@ def _set_aside(conn: sqlite3.Connection, row: "Row", owner: "Row", now: float, w
 
 
 def record_children(db: Db, children: "list[Row]") -> "list[Row]":
-    """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start}), in one
+    """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start, session}), in one
     transaction. Returns those whose attempt is not running any more. Raises LOCKED."""
     lost = []
     with db.write(full=False, any_schema=True) as conn:

@@ -86,6 +86,7 @@ CREATE TABLE attempts (
   token TEXT NOT NULL,
   pid INTEGER,
   pid_start INTEGER,
+  session INTEGER,
   started_at REAL NOT NULL,
   finished_at REAL,
   exit_code INTEGER,

@@ -13,8 +13,8 @@ SELECT DISTINCT owner FROM jobs WHERE state = 'running' AND owner NOT IN (0, :me
 """
 # The index of what runs is named: without it SQLite would walk all jobs for the sake of ORDER BY id.
 _ATTEMPT = """
-SELECT j.id, j.attempt_no, j.queue, j.owner, j.request, a.pid, a.pid_start, a.token, a.began, a.boot_id,
-  a.pid_ns, a.worker_pid, a.worker_label, a.ending_since
+SELECT j.id, j.attempt_no, j.queue, j.owner, j.request, a.pid, a.pid_start, a.session, a.token, a.began,
+  a.boot_id, a.pid_ns, a.worker_pid, a.worker_label, a.ending_since
 FROM jobs j {} JOIN attempts a ON a.job_id = j.id AND a.attempt_no = j.attempt_no
 WHERE j.state = 'running'
 """
@@ -29,9 +29,8 @@ IN_BACKOFF = """
 SELECT 1 FROM jobs WHERE state = 'queued' AND attempts > 0 AND queue = :queue AND kind = :kind LIMIT 1
 """
 NAMES = (
-    "id", "attempt_no", "queue", "owner", "request", "pid", "pid_start", "token", "began", "boot_id",
-    "pid_ns",
-    "worker_pid", "worker_label", "ending_since",
+    "id", "attempt_no", "queue", "owner", "request", "pid", "pid_start", "session", "token", "began",
+    "boot_id", "pid_ns", "worker_pid", "worker_label", "ending_since",
 )  # fmt: skip
 
 

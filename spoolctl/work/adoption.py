@@ -241,6 +241,9 @@ class OwnTree(Tree):
         found.pop(os.getpid(), None)
         return [one for one in found.values() if not one.gone]
 
+    def unseen(self) -> bool:
+        return not self.files.held() if self.subreaper else super().unseen()
+
     def gone(self, members: "list[proc.Stat]") -> bool:
         if not self.subreaper:
             return super().gone(members)

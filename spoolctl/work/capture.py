@@ -4,8 +4,10 @@ The lock belongs to the open files, so the kernel holds it from before exec unti
 the tree has let them go, across the worker's death and without a window.
 """
 
+import errno
 import fcntl
 import os
+import stat
 
 from ..contract.states import STREAMS
 from ..paths import Spool, raw
@@ -26,9 +28,9 @@ class Capture:
         try:
             for stream in STREAMS:
                 path = folder + b"/" + stream.encode()
-                self.fds.append(os.open(path, _FLAGS, 0o600))
+                self.fds.append(_open(path))
                 _lock(self.fds[-1])
-                self._looks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                self._looks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
         except BaseException:
             self.close()
             raise
@@ -128,6 +130,19 @@ def _make(folder: bytes) -> None:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass  # a file in its place is found when something is made inside it
+
+
+def _open(path: bytes) -> int:
+    """A new file, or one that was there, emptied. Jobs can put anything there: a pipe would block us."""
+    try:
+        return os.open(path, _FLAGS | os.O_EXCL, 0o600)
+    except FileExistsError:
+        fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), path)
+    os.set_blocking(fd, True)
+    return fd
 
 
 def _lock(fd: int) -> None:

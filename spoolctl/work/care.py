@@ -27,7 +27,8 @@ def take_in(shift: "Shift") -> None:
         if reaping not in shift.reaped:
             shift.reaped.append(reaping)
     for reaping in shift.reaper.leave():
-        shift.tally.say(f"job {reaping.job_id} lost its worker, and this one belongs to it: left to others")
+        what = f"job {reaping.job_id} attempt {reaping.attempt_no} of a dead worker"
+        shift.tally.say(f"{what} is left to others: this worker is part of it")
     for reaping in shift.reaper.active.values():
         if reaping.stuck and not reaping.told_stuck:
             _stuck(shift, reaping)

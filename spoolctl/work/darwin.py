@@ -80,6 +80,11 @@ def uid(pid: int) -> "int | None":
     return found[1] if found else None
 
 
+def session_number(pid: int) -> "int | None":
+    """The system counts no sessions."""
+    return None
+
+
 def boot_id() -> "str | None":
     import ctypes
 

@@ -11,6 +11,7 @@ from . import proc, signals
 
 ENDING, GONE, STUCK = "ending", "gone", "stuck"
 AFTER_KILL = 2.0
+UNPROVEN = 10.0  # seconds after KILL while nobody is seen and only the proof is missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,14 +46,16 @@ class Ending:
             self.tree.close()
             self.state = GONE
             return GONE
+        if self.tree.inside:  # it would be ourselves that we end: others do that
+            self.at = now + 1.0
+            return self.state
         denied = False
-        if not self.tree.inside:
-            self._signal_group(members, now)
-            for member in members:
-                denied |= self._signal(member, now) == signals.DENIED
+        self._signal_group(members, now)
+        for member in members:
+            denied |= self._signal(member, now) == signals.DENIED
         self.pids = [member.pid for member in members]
         self.why = "not_permitted" if denied else "uninterruptible"
-        if now >= self.kill_at + AFTER_KILL:
+        if now >= self.kill_at + (AFTER_KILL if members or not self.tree.unseen() else UNPROVEN):
             self.state = STUCK
             self.at = now + 1.0
         else:

@@ -7,6 +7,7 @@ witness saying alive wins. Never by command text, never by age.
 
 import fcntl
 import os
+import stat
 
 from ..paths import Spool, raw
 from . import proc
@@ -107,14 +108,13 @@ def try_shared(path: bytes, wanted: "tuple[object, object] | None" = None) -> "b
     """True when somebody holds an exclusive flock on the file, False when nobody does, None when it
     is missing, unreadable or another file. Uses LOCK_SH so that lookers never look like owners."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe there would block us
     except OSError:
         return None
     try:
-        if wanted is not None:
-            info = os.fstat(fd)
-            if (info.st_dev, info.st_ino) != wanted:
-                return None
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode) or (wanted and (info.st_dev, info.st_ino) != wanted):
+            return None
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False
     except BlockingIOError:

@@ -41,7 +41,7 @@ def finished(shift: "Shift") -> bool:
 
 def _settled(shift: "Shift") -> bool:
     """Whether nothing of the lane runs, is due, or waits for another try; `unsettled` names what does
-    not hold it: leases, jobs of owners that cannot be judged, and stuck trees."""
+    not hold it: leases, jobs of owners that cannot be judged, stuck trees, and those it is part of."""
     db, options = shift.db, shift.options
     with db.read():
         due, _ = claim.look(db, options.queue, options.kind, clock.now())

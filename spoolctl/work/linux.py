@@ -57,6 +57,14 @@ def uid(pid: int) -> "int | None":
         return None
 
 
+def session_number(pid: int) -> "int | None":
+    """The kernel's own number of the process's session, never given twice in a boot (that of its
+    autogroup, a new one with each setsid); None where there is none."""
+    content = _read(f"/proc/{pid}/autogroup") or b""
+    number = content.partition(b"-")[2].partition(b" ")[0]
+    return int(number) if number.isdigit() else None
+
+
 def boot_id() -> "str | None":
     content = _read("/proc/sys/kernel/random/boot_id")
     return content.decode("ascii").strip() if content else None

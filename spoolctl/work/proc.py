@@ -22,6 +22,7 @@ boot_id = system.boot_id
 locks = system.locks
 moment = system.moment
 pid_namespace = system.pid_namespace
+session_number = system.session_number
 uid = system.uid
 
 

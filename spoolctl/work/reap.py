@@ -77,6 +77,7 @@ def tree_of(db: Db, job: "Row", own_token: "str | None") -> Tree:
         job["pid_start"] if here else None,
         str(job["token"]),
         job["began"],
+        job["session"] if here else None,
         own_token,
     )
 

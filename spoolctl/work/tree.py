@@ -11,16 +11,19 @@ import os
 from .. import clock
 from ..paths import Spool, raw
 from . import identity, proc, signals
+from .census import CENSUS
 from .probe import Probe
 
 APART = 0.5  # seconds between two looks that stand for a proof
+AT_ONCE = 2  # rounds of questions, before newcomers wait for the second look
 
 
 class Tree:
     """An attempt's processes as seen by anybody but its parent; `adopted` is the parent's addition.
 
     pid, start: the leader as recorded, None when the worker died before the record. began: seconds
-    since boot of the claim; nothing older belongs. own_token: the one this process carries itself.
+    since boot of the claim; nothing older belongs. session: the number that its session alone has.
+    own_token: the one this process carries itself.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class Tree:
         start: "int | None",
         token: str,
         began: "float | None",
+        session: "int | None" = None,
         own_token: "str | None" = None,
     ) -> None:
         self.spool = spool
@@ -41,84 +45,108 @@ class Tree:
         self.start = start
         self.token = token
         self.began = int((began or 0) * proc.TICKS) - proc.TICKS  # a second of rounding and clock skew
+        # Sessions of the tree by their leader, with its start and the number that no other session has:
+        # nobody else can come into one that a member made. More than the command's own, for a dead worker
+        # may not have written that down.
+        self._sessions: "dict[int, tuple[int | None, int | None]]" = {}
+        if pid is not None and pid > 1:
+            self._sessions[pid] = (start, session)
         self._ours = own_token == token
         self.inside = self._ours  # whether this very process belongs to the tree
         self._marked: "set[tuple[int, int]]" = set()
         self._judged: "set[tuple[int, int]]" = set()
-        self.probe: "Probe | None" = None
-        self._asking: "list[tuple[int, int]]" = []
-        self._asks_all = False
-        self._whole_since: "float | None" = None
+        self._born = clock.monotonic()
+        self._round: "set[tuple[int, int]]" = set()  # of one look, those neither judged nor gone by now
+        self._rounds = 0
+        self._next_round_at = 0.0
+        self._judged_at: "float | None" = None  # when everybody of the first look was
+        self._ending = False  # members were seen at the last look
         self._sure = False  # no process that was seen can be an unknown member
         self._empty_since: "float | None" = None
         self.prefix = raw(f"{spool.output}/{job_id}/{attempt_no}/")
 
     def members(self) -> "list[proc.Stat]":
         """The live processes of the tree that are known now. Also asks for the tokens of others."""
-        whole = self._hear()
+        CENSUS.hear()
         stats = {one.pid: one for one in proc.all_stats()}
         own = [one for one in stats.values() if self._is_root(one, stats)]
         known = {one.pid for one in own}
         others = [one for one in stats.values() if one.pid not in known and self._could_belong(one)]
+        self._judge(others)
         own += [
             one for one in others if (one.pid, one.start) in self._marked or proc.locks(one.pid, self.prefix)
         ]
         found = with_descendants(own, stats)
-        self._ask([one for one in others if one.pid not in found], whole)
+        self._ask([one for one in others if one.pid not in found])
+        for one in found.values():
+            if one.pid == one.session and one.pid not in self._sessions:
+                self._sessions[one.pid] = (one.start, proc.session_number(one.pid))
         self.inside = self._ours or os.getpid() in found
         found.pop(os.getpid(), None)
         return [one for one in found.values() if not one.gone]
 
     def _is_root(self, one: "proc.Stat", stats: "dict[int, proc.Stat]") -> bool:
-        if self.pid is None or self.pid <= 1 or self.pid not in (one.session, one.pgrp):
+        # A group lies within one session: in another, it only has the number of ours.
+        if one.session not in self._sessions:
             return False
-        named = stats.get(self.pid)
-        if named is not None and self.start is not None and named.start != self.start:
-            return False  # the number was taken by a stranger: nothing of the old session is left
-        return one.start >= (self.start if self.start is not None else self.began)
+        start, number = self._sessions[one.session]
+        named = stats.get(one.session)
+        if named is not None and start is not None:
+            return named.start == start  # taken by a stranger, nothing of the old session is left
+        if one.start < (start if start is not None else self.began):
+            return False
+        # Without its leader, the session may be one that somebody began under the same number since.
+        seen = proc.session_number(one.pid) if number is not None else None
+        return seen is None or seen == number
 
     def _could_belong(self, one: "proc.Stat") -> bool:
         return one.start >= self.began and not one.gone and proc.uid(one.pid) == os.geteuid()
 
-    def _hear(self) -> bool:
-        """Take in the answers; True when everybody of one look has answered. Before the next look, which
-        then shows as members those who were found out."""
-        answers = self.probe.poll() if self.probe is not None else None
-        if answers is None:
-            return False
-        self.probe = None
-        for key in self._asking:
-            if key[0] in answers:
-                (self._marked if answers[key[0]] == self.token else self._judged).add(key)
-        return self._asks_all and all(pid in answers for pid, _ in self._asking)
+    def _judge(self, others: "list[proc.Stat]") -> None:
+        for one in others:
+            key = (one.pid, one.start)
+            if key not in self._marked and key not in self._judged:
+                token = CENSUS.answer(key, self._born)
+                if token is not None:
+                    (self._marked if token == self.token else self._judged).add(key)
 
-    def _ask(self, others: "list[proc.Stat]", whole: bool) -> None:
+    def _ask(self, others: "list[proc.Stat]") -> None:
         """Sure is who has judged everybody, or, where new processes come all the time, everybody of two
-        looks half a second apart: who came since descends from those."""
-        unknown = [
-            one for one in others if (one.pid, one.start) not in self._judged and one.pid != os.getpid()
-        ]
-        now = clock.monotonic()
+        looks half a second apart: who came since descends from those. Those of one look are judged when
+        they can be: on a busy disk somebody is in state D at every look, but nobody for long."""
+        unknown = {(one.pid, one.start): one for one in others if not self._is_known(one)}
         if not unknown or not proc.TOKENS:
             self._sure = True
             return
-        if whole:
-            if self._whole_since is None:
-                self._whole_since = now
-            self._sure = self._sure or now - self._whole_since >= APART
-        if self.probe is None:
-            # Reading the environment of a process in state D may block: it is asked when it has left it.
-            self._asking = [(one.pid, one.start) for one in unknown if one.state != b"D"]
-            self._asks_all = len(self._asking) == len(unknown)
-            if self._asking:
-                self.probe = Probe([pid for pid, _ in self._asking])
+        now = clock.monotonic()
+        asked = bool(self._round)
+        self._round &= unknown.keys()
+        if asked and not self._round:
+            if self._judged_at is None:
+                self._judged_at = now
+            self._sure = self._sure or now - self._judged_at >= APART
+            if self._rounds >= AT_ONCE:
+                self._next_round_at = now + APART if self._sure else max(now, self._judged_at + APART)
+        if not self._round and now >= self._next_round_at:
+            self._round = set(unknown)
+            self._rounds += 1
+        # Reading the environment of a process in state D may block: it is asked when it has left it.
+        wanted = {key for key in self._round if unknown[key].state != b"D"}
+        if wanted:
+            CENSUS.want(self, wanted, self._born)
+
+    def _is_known(self, one: "proc.Stat") -> bool:
+        """Whether it is judged, or is ourselves or a helper of ours."""
+        return (one.pid, one.start) in self._judged or one.pid == os.getpid() or one.pid in Probe.helpers
 
     def gone(self, members: "list[proc.Stat]") -> bool:
         """Whether the tree is proven gone, given what `members` just found."""
         if members or self.inside:
-            self._sure = False
-            self._whole_since = self._empty_since = None
+            self._ending, self._sure = True, False
+            self._judged_at = self._empty_since = None
             return False
+        if self._ending:  # from now on there is something to prove: ask at once again
+            self._ending, self._round, self._rounds, self._next_round_at = False, set(), 0, 0.0
         if not self._sure:
             return False
         held = identity.capture_held(self.spool, self.job_id, self.attempt_no)
@@ -133,6 +161,10 @@ class Tree:
             self._empty_since = now
         return now - self._empty_since >= APART
 
+    def unseen(self) -> bool:
+        """Whether nothing speaks for anybody being left when nobody was seen: only the proof is missing."""
+        return not self.inside and not identity.capture_held(self.spool, self.job_id, self.attempt_no)
+
     def signal(self, member: "proc.Stat", number: int) -> str:
         return signals.to_process(member, number)
 
@@ -146,9 +178,7 @@ class Tree:
         return set()
 
     def close(self) -> None:
-        if self.probe is not None:
-            self.probe.close()
-            self.probe = None
+        CENSUS.leave(self)
 
 
 def with_descendants(roots: "list[proc.Stat]", stats: "dict[int, proc.Stat]") -> "dict[int, proc.Stat]":

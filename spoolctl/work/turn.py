@@ -117,6 +117,8 @@ def write_down(shift: "Shift") -> None:
     """Record the leaders of new attempts while they run."""
     if not shift.unrecorded or shift.paused:
         return
+    for child in shift.unrecorded:
+        child["session"] = proc.session_number(child["pid"])
     lost = claim.record_children(shift.db, shift.unrecorded)
     hooks.at("written down")
     shift.db.promise(True)  # what comes next is most likely a result

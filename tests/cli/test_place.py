@@ -242,6 +242,21 @@ def test_one_file_under_several_spellings_is_one_queue(spool):
     assert sorted(path.name for path in spool.path.iterdir()) == ["chain.db", "link", "q.db", "real"]
 
 
+def test_workers_by_two_spellings_are_of_one_queue(spool):
+    """QUALITY, case 37: they share locks and rows, and no job runs twice."""
+    real = spool.path / "real"
+    real.mkdir()
+    (spool.path / "q.db").symlink_to("real/q.db")
+    lines = b"echo $SPOOLCTL_JOB_ID $SPOOLCTL_JOB_DB >>log; sleep 0.05\n" * 20
+    spool.run("add", "--db", "real/q.db", "--json", "--from", "-", stdin=lines, check=0)
+    both = [spool.start("work", "--json", "--drain", "--db", name) for name in ("real/q.db", "q.db")]
+    assert [one.wait(30) for one in both] == [0, 0]
+    ran = [line.split() for line in (spool.path / "log").read_text().splitlines()]
+    assert sorted(int(job) for job, _ in ran) == list(range(1, 21))
+    assert {db for _, db in ran} == {str(real / "q.db")}
+    assert sorted(path.name for path in spool.path.iterdir()) == ["log", "q.db", "real"]
+
+
 def test_a_link_to_nothing_makes_the_file_it_points_to(spool):
     (spool.path / "q.db").symlink_to("deep/er/q.db")
     fill(spool, "--db", "q.db", note="1")

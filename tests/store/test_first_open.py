@@ -36,8 +36,11 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("deep", [False, True])
-def test_many_open_a_database_that_does_not_exist_yet(tmp_path, deep):
+@pytest.mark.parametrize(
+    ("deep", "rounds"),
+    [(False, 12), (True, 12), pytest.param(False, 60, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
+)
+def test_many_open_a_database_that_does_not_exist_yet(tmp_path, deep, rounds):
     """Everybody succeeds, one made it, no job is lost."""
 
     processes = [
@@ -49,7 +52,7 @@ def test_many_open_a_database_that_does_not_exist_yet(tmp_path, deep):
     ]  # fmt: skip
     (tmp_path / "barrier").touch()
     try:
-        for round_ in range(12):
+        for round_ in range(rounds):
             path = f"a{round_}/b/c/queue.db" if deep else f"q{round_}.db"
             with open(tmp_path / "barrier", "r+") as barrier:
                 fcntl.flock(barrier, fcntl.LOCK_EX)

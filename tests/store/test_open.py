@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import ROOT, clean_env, command
 
 from spoolctl import paths
 from spoolctl.errors import SpoolctlError
@@ -190,6 +192,33 @@ def test_a_hard_linked_queue_is_refused_until_one_name_is_left(spool):
     assert "hard link" in spool.run("list", "--json").error["message"]
     other.unlink()
     assert spool.json("list")["count"] == 1
+
+
+def test_a_database_mounted_as_a_file_is_not_worked(spool):
+    """QUALITY, case 37: each side of the mount would have a log of its own."""
+    job = spool.add()
+    (spool.path / "box").mkdir()
+    other = spool.path / "box" / "queue.db"
+    other.touch()
+    script = 'mount --bind "$0" "$1"; shift; exec "$@"'
+    line = ["unshare", "--mount", "sh", "-ec", script, str(spool.db), str(other)]
+    try:
+        tried = subprocess.run([*line, "true"], capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare command")
+    if tried.returncode:
+        pytest.skip(f"cannot mount: {tried.stderr.decode(errors='replace').strip()}")
+    words = command("work", "--json", "--drain", "--db", str(other))
+    done = subprocess.run([*line, *words], cwd=spool.path, env=clean_env(), capture_output=True)
+    error = json.loads(done.stdout)["errors"][0]
+    assert (done.returncode, error["code"]) == (3, "DB_INVALID")
+    assert "mount the directory" in error["remediation"]
+    assert sorted(path.name for path in other.parent.iterdir()) == ["queue.db"]
+    # By its own name, and where the directory is mounted, it is one queue.
+    whole = ["unshare", "--mount", "sh", "-ec", script, str(spool.db.parent), str(other.parent)]
+    done = subprocess.run([*whole, *words], cwd=spool.path, env=clean_env(), capture_output=True)
+    assert json.loads(done.stdout)["data"]["executed"] == 1
+    assert spool.state(job) == "done"
 
 
 # --- a new database -------------------------------------------------------------------------------------

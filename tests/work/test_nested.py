@@ -1,0 +1,136 @@
+"""SPEC 5: workers inside jobs. One that belongs to the tree of a dead worker's attempt never ends that tree,
+and with it itself: it says so, and leaves the job to others.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+from support import alive, processes_of, wait_until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
+
+PYTHON = sys.executable
+INNER = f"{PYTHON} -m spoolctl work --worker-id inner --poll-interval 0.1"
+# The inner worker as the leader itself, as its child, and where only its token shows whose it is.
+WAYS = {
+    "leader": f"exec {INNER} 2>said",
+    "child": f"{INNER} 2>said & wait",
+    "away": f"setsid {INNER} </dev/null >/dev/null 2>said & until [ -e go ]; do sleep 0.02; done",
+}
+LEFT = "job 1 attempt 1 of a dead worker is left to others: this worker is part of it"
+
+
+def worker_row(spool, label):
+    return next((one for one in spool.json("status")["workers"] if one["worker_id"] == label), None)
+
+
+def told(spool, job_id):
+    return [event["event"] for event in spool.show(job_id)["events"]]
+
+
+def first_only(script):
+    return f"[ $SPOOLCTL_ATTEMPT -gt 1 ] && exit 0; {script}"
+
+
+def nested(spool, way, *flags):
+    """(job, the outer worker, pid of the inner one), both at work."""
+    job = spool.add("--backoff-base", "0", *flags, "-c", first_only(WAYS[way]))
+    outer = spool.start("work", "--worker-id", "outer", "--max-jobs", "1")
+    inner = wait_until(lambda: worker_row(spool, "inner"), 20)["pid"]
+    wait_until(lambda: spool.show(job)["attempts"][0]["pid"], 20)
+    return job, outer, inner
+
+
+def said(spool):
+    return (spool.path / "said").read_text()
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_one_inside_the_tree_of_a_dead_worker_leaves_it_to_others_and_says_so(spool, way):
+    job, outer, inner = nested(spool, way)
+    outer.kill()
+    outer.wait()
+    if way == "away":
+        (spool.path / "go").touch()  # the leader ends, and with it all that a session could show
+    wait_until(lambda: LEFT in said(spool), 20)
+    before = said(spool).count(LEFT)
+    # It goes on with what is not its own, and looks at dead owners meanwhile.
+    for _ in range(3):
+        other = spool.add("-c", "sleep 0.4")
+        spool.wait_for(other, "done")
+        assert spool.show(other)["attempts"][0]["worker_id"] == "inner"
+    assert alive(inner)
+    assert (told(spool, job), spool.state(job)) == (["added", "claimed"], "running")
+    assert (said(spool).count(LEFT), before) == (1, 1)
+    assert spool.json("status")["running_jobs"][0]["ending"] is None
+
+    third = spool.start("work", "--worker-id", "third", "--poll-interval", "0.1")
+    spool.wait_for(job, "done")
+    assert not alive(inner)
+    assert told(spool, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
+    wait_until(lambda: [w["worker_id"] for w in spool.json("status")["workers"]] == ["third"], 20)
+    assert third.poll() is None
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, None])
+def test_a_job_of_an_inner_worker_comes_back_once_when_the_outer_one_goes(spool, how):
+    """Killed, or by the timeout of the job that the inner one is in."""
+    timeout = ("--timeout", "none") if how else ("--timeout", "2")
+    job, outer, inner = nested(spool, "child", *timeout)
+    alone = "exec 9>>alone; flock -n 9 || echo overlap >>log; echo start >>log; "
+    work = spool.add("--backoff-base", "0", "-c", alone + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
+    wait_until(lambda: (spool.path / "log").exists(), 20)
+    assert spool.show(work)["attempts"][0]["worker_id"] == "inner"
+    if how:
+        outer.send_signal(how)
+        outer.wait()
+    spool.start("work", "--worker-id", "third", "--poll-interval", "0.1")
+    for one in (job, work):
+        spool.wait_for(one, "done")
+    assert not alive(inner)
+    assert (spool.path / "log").read_text().split() == ["start", "start"]
+    assert spool.show(job)["attempts"][0]["state"] == ("abandoned" if how else "timed_out")
+    assert spool.show(work)["attempts"][0]["state"] == "abandoned"
+    wait_until(lambda: [w["worker_id"] for w in spool.json("status")["workers"]] == ["third"], 20)
+
+
+def test_a_drain_inside_the_tree_of_a_dead_worker_does_not_wait_for_itself(spool):
+    inner = f"{PYTHON} -m spoolctl work --worker-id inner --drain --json"
+    script = f"setsid sh -c '{inner} 2>said >answer; echo over >over' & until [ -e go ]; do sleep 0.02; done"
+    job = spool.add("--backoff-base", "1h", "--backoff-max", "1h", "-c", script)
+    outer = spool.start("work", "--worker-id", "outer", "--max-jobs", "1")
+    hold = spool.add("--queue", "default", "-c", "touch up; until [ -e end ]; do sleep 0.02; done")
+    wait_until((spool.path / "up").exists, 20)
+    outer.kill()
+    outer.wait()
+    (spool.path / "go").touch()
+    (spool.path / "end").touch()
+    spool.wait_for(hold, "done")
+    wait_until((spool.path / "over").exists, 20)
+    assert f'"unsettled": [{job}]' in (spool.path / "answer").read_text()
+    assert spool.state(job) == "running"
+    assert processes_of(spool.path, spool.db) == []
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry"])
+def test_one_who_asks_from_inside_the_tree_of_a_dead_worker_does_not_end_itself(spool, verb):
+    flags = "--running --yes" if verb == "cancel" else "--force"
+    ask = f"{PYTHON} -m spoolctl {verb} 1 {flags} --json >answer; touch over"
+    job = spool.add("-c", first_only(f"until [ -e go ]; do sleep 0.02; done; {ask}; sleep 300"))
+    outer = spool.start("work", "--grace", "0.3")
+    wait_until(lambda: (seen := spool.show(job)["attempts"]) and seen[0]["pid"], 20)
+    outer.kill()
+    outer.wait()
+    (spool.path / "go").touch()
+    wait_until((spool.path / "over").exists, 20)
+    answer = json.loads((spool.path / "answer").read_text())
+    assert (answer["data"]["state"], answer["warnings"][0]["code"]) == ("running", "KILL_ASYNC")
+    assert told(spool, job) == ["added", "claimed"]
+    spool.start("work", "--poll-interval", "0.1")
+    spool.wait_for(job, "canceled" if verb == "cancel" else "done")
+    events = [one for one in told(spool, job) if one != "stuck"]  # on a slow machine, with that grace
+    assert events[2:4] == ["reaped", "canceled" if verb == "cancel" else "retried"]

@@ -1,0 +1,225 @@
+"""SPEC 5 and 6: proving a dead worker's tree gone on a machine where processes come and go all the time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from support import clean_env, processes_of, wait_until
+
+from spoolctl.work import census, ending, probe
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
+
+# A worker that dies before it has written down whom it started.
+UNRECORDED = """
+import os, signal, sys
+from spoolctl import hooks
+hooks.AT["spawned"] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+from spoolctl.__main__ import main
+main()
+"""
+
+# New processes all the time, each of which spends its first moments in state D: its vfork ends only when
+# the child has opened a pipe for which there is no writer yet.
+BUSY_DISK = """
+import os, time
+children = []
+for n in range(10**9):
+    path = f"pipe.{n % 40}"
+    if not os.path.exists(path):
+        os.mkfifo(path)
+    pid = os.fork()
+    if pid == 0:
+        opens = [(os.POSIX_SPAWN_OPEN, 0, path, 0, 0)]
+        os.posix_spawn("/bin/sleep", ["sleep", "0.2"], {}, file_actions=opens)
+        time.sleep(0.2)
+        os._exit(0)
+    children.append((pid, path))
+    time.sleep(0.05)
+    if len(children) > 4:
+        pid, path = children.pop(0)
+        os.close(os.open(path, os.O_RDWR))  # opens for both, and so lets the waiting child go on
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+"""
+
+
+def state_of(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        return [int(word) for word in children.read().split()]
+
+
+@pytest.fixture
+def busy_disk(tmp_path_factory):
+    """At every look there is a new process in state D."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY_DISK], cwd=tmp_path_factory.mktemp("pipes"), env=clean_env(),
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: [state_of(pid) for pid in children_of(process.pid)].count("D") >= 2, 20)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_tree_is_proven_gone_although_somebody_is_always_in_state_d(spool, busy_disk):
+    """Such a process cannot be asked for its token, but each of them can a moment later."""
+    job = spool.add(
+        "--backoff-base", "0", "-c", "[ $SPOOLCTL_ATTEMPT -gt 1 ] || { echo up; exec sleep 300; }"
+    )
+    worker = spool.start("work", "--json", "--grace", "0.5")
+    out = spool.output / str(job) / "1" / "stdout"
+    wait_until(lambda: out.exists() and out.read_bytes(), 20)
+    worker.kill()
+    worker.wait()
+    spool.work(check=0)
+    assert [one["event"] for one in spool.show(job)["events"]] == [
+        "added", "claimed", "reaped", "claimed", "succeeded",
+    ]  # fmt: skip
+
+
+def test_a_session_is_known_although_its_leader_was_never_written_down(spool):
+    """What the leader starts as it is ended has neither token nor lock, and shows by its session alone."""
+    child = "env -i sleep 300 >/dev/null 2>&1 9>&- & exit 0"
+    script = f"trap '{child}' TERM; echo up; while :; do sleep 0.02; done"
+    job = spool.add("--backoff-base", "0", "-c", f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ {script}; }}")
+    line = [sys.executable, "-c", UNRECORDED, "work"]
+    worker = subprocess.run(line, cwd=spool.path, env=clean_env(), start_new_session=True, timeout=30)
+    assert worker.returncode == -signal.SIGKILL
+    assert spool.show(job)["attempts"][0]["pid"] is None
+    out = spool.output / str(job) / "1" / "stdout"
+    wait_until(lambda: out.exists() and out.read_bytes(), 20)
+    spool.work(check=0)
+    assert spool.state(job) == "done"
+    assert processes_of(spool.path, spool.db) == []
+
+
+class Hidden:
+    """A tree of which nobody is seen; `held`: somebody has its capture lock all the same."""
+
+    inside = False
+
+    def __init__(self, held):
+        self.held = held
+
+    def members(self):
+        return []
+
+    def gone(self, members):
+        return False
+
+    def unseen(self):
+        return not self.held
+
+    def signal_group(self, number):
+        return False
+
+    def strike(self):
+        return set()
+
+
+@pytest.mark.parametrize(("held", "after"), [(True, 2), (False, 10)])
+def test_a_tree_of_which_nothing_is_seen_is_not_called_stuck_at_once(monkeypatch, held, after):
+    now = [100.0]
+    monkeypatch.setattr(ending.clock, "monotonic", lambda: now[0])
+    one = ending.Ending(Hidden(held), 1.0)
+    now[0] += 1.0 + after - 0.1
+    assert one.step() == ending.ENDING
+    assert one.at <= now[0] + 0.1
+    now[0] += 0.1
+    assert one.step() == ending.STUCK
+
+
+# --- asking once for all ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What each helper was asked."""
+    seen = []
+
+    class Counted(census.Probe):
+        def __init__(self, pids):
+            seen.append(sorted(pids))
+            super().__init__(pids)
+
+    monkeypatch.setattr(census, "Probe", Counted)
+    monkeypatch.setattr(probe, "LIMIT", 60.0)  # on a slow machine a helper is not asked again here
+    return seen
+
+
+@pytest.fixture
+def marked():
+    """(pid, start) of a process that carries a token."""
+    process = subprocess.Popen(
+        ["sleep", "300"], env={"SPOOLCTL_ATTEMPT_TOKEN": "abc", "PATH": os.environ["PATH"]}
+    )
+    yield process.pid, 1
+    process.kill()
+    process.wait()
+
+
+def heard(one, key, since):
+    def answer():
+        one.hear()
+        return one.answer(key, since)
+
+    return wait_until(answer, 20)
+
+
+def test_all_trees_share_what_one_helper_was_told(asked, marked):
+    one = census.Census()
+    me = (os.getpid(), 1)
+    for tree in ("a", "b", "c"):
+        one.want(tree, {marked, me}, 0.0)
+    assert heard(one, marked, 0.0) == "abc"
+    assert one.answer(me, 0.0) == "-"
+    assert len(asked) == 1
+    assert asked[0] == sorted((marked[0], me[0]))
+
+
+def test_an_answer_from_before_a_tree_was_made_is_none_for_it(asked, marked):
+    one = census.Census()
+    one.want("old", {marked}, 0.0)
+    assert heard(one, marked, 0.0) == "abc"
+    later = census.clock.monotonic()
+    assert one.answer(marked, later) is None
+    one.want("new", {marked}, later)
+    assert heard(one, marked, later) == "abc"
+    assert len(asked) == 2
+
+
+def test_what_is_wanted_while_a_helper_asks_is_asked_next(asked, marked):
+    one = census.Census()
+    me = (os.getpid(), 1)
+    one.want("a", {marked}, 0.0)
+    one.want("b", {marked, me}, 0.0)
+    assert heard(one, me, 0.0) == "-"
+    assert asked == [[marked[0]], [me[0]]]
+
+
+def test_everything_is_forgotten_with_the_last_that_asked(asked, marked):
+    one = census.Census()
+    one.want("a", {marked}, 0.0)
+    one.want("b", {marked}, 0.0)
+    one.leave("a")
+    assert heard(one, marked, 0.0) == "abc"
+    one.leave("b")
+    assert one.answer(marked, 0.0) is None
