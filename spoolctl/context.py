@@ -144,7 +144,8 @@ class Context:
         if self._spool is not None:
             path = self._spool.db + ".fault"
             try:
-                fd = os.open(paths.raw(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+                fd = os.open(paths.raw(path), flags, 0o600)
                 try:
                     os.write(fd, emit.text(trace))
                 finally:

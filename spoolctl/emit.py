@@ -18,6 +18,7 @@ class FdSink:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+        self._prompt: "int | None" = None
 
     def write(self, data: bytes) -> None:
         """Write all of `data`. Raises ReaderGone, OSError."""
@@ -52,15 +53,29 @@ class FdSink:
         import select
 
         try:
+            fd = self._unwaiting()
             poller = select.poll()
-            poller.register(self.fd, select.POLLOUT)
+            poller.register(fd, select.POLLOUT)
             ready = poller.poll(0)
             if not ready or ready[0][1] & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
                 return False
-            os.write(self.fd, data[:4096])
+            os.write(fd, data[:4096])
             return True
         except OSError:
             return False
+
+    def _unwaiting(self) -> int:
+        """A descriptor for writes that do not wait. A terminal that polls writable may have room for a byte:
+        it is opened anew, since the flag on our own descriptor would be everybody's who has it."""
+        if self._prompt is None:
+            self._prompt = self.fd
+            if self.isatty():
+                flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                try:
+                    self._prompt = os.open(os.ttyname(self.fd), flags)
+                except OSError:
+                    pass  # a terminal of somebody else's
+        return self._prompt
 
 
 def _sha256(data: bytes) -> str:

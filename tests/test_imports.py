@@ -73,7 +73,7 @@ EVERY_CALL = words(
     " contract.env contract.limits contract.names contract.spec contract.states contract.times"
     " contract.types contract.numbers contract.values"
 )
-WITH_DATABASE = EVERY_CALL | words("store store.db store.ddl store.gate store.open")
+WITH_DATABASE = EVERY_CALL | words("hooks store store.db store.ddl store.gate store.open")
 JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
@@ -82,7 +82,7 @@ OWN = {
     "add": ADDING,
     "add, first open": ADDING | words("store.faults store.make store.migrate"),
     "work": JOBS
-    | words("contract.backoff hooks verbs._progress verbs.work store.checkpoint store.claim store.control")
+    | words("contract.backoff verbs._progress verbs.work store.checkpoint store.claim store.control")
     | words("store.faults store.owners store.place store.settle store.workers work work.capture work.care")
     | words(
         "work.ending work.house work.identity work.leaving work.loop work.linux work.membership"
@@ -98,8 +98,7 @@ OWN = {
     "events": WITH_DATABASE | words("contract.shared store.events verbs._ledger verbs.events"),
     "retry": NAMED_JOBS | words("store.control verbs._change verbs.retry"),
     "cancel": NAMED_JOBS | words("store.control verbs._change verbs.cancel"),
-    "prune": WITH_DATABASE
-    | words("contract.shared hooks store.checkpoint store.filter store.prune verbs.prune"),
+    "prune": WITH_DATABASE | words("contract.shared store.checkpoint store.filter store.prune verbs.prune"),
     "config-show": EVERY_CALL | words("verbs.config_show"),
     "config-validate": EVERY_CALL | words("verbs.config_validate"),
 }

@@ -4,6 +4,7 @@ SQLite 3.7.0 to 3.51.2 can lose a commit that resets the WAL while a checkpoint 
 bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version is at hand.
 """
 
+from .. import hooks
 from .db import WORK_TRIGGER, Db, connect
 
 TYPE_CHECKING = False
@@ -34,7 +35,9 @@ class Checkpointer:
         if self._other is None:
             self._other = connect(self.db.spool, 0)
         with self.db.write(full=True, any_schema=True):
+            hooks.at("checkpoint: begun")
             self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            hooks.at("checkpoint: made")
 
     def close(self) -> None:
         if self._other is not None:

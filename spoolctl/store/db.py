@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 
-from .. import CONTRACT_VERSION
+from .. import CONTRACT_VERSION, hooks
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
@@ -113,7 +113,7 @@ class Db:
         """Refuse to write into a file that is no longer the queue. Raises DB_INVALID."""
         try:
             info = os.stat(raw(self.spool.db))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             info = None
         if info is None or (info.st_dev, info.st_ino) != self.file:
             raise Replaced(
@@ -151,6 +151,7 @@ class _Write:
                     f"{db.spool.db} was migrated to schema {version} underneath",
                     "restart this process with the new version",
                 )
+            hooks.at("begun")
         except BaseException:
             self._back()
             raise
@@ -161,13 +162,16 @@ class _Write:
         if kind is not None:
             self._back()
             return
+        hooks.at("to commit")
         try:
             db.conn.execute("COMMIT")
         except BaseException:
             self._back()
             raise
+        hooks.at("committed")
         if db.file is not None:
             db.gate.leave()
+            hooks.at("gate left")
 
     def _back(self) -> None:
         """Roll back what is still open (a full disk rolls back by itself) and leave the gate."""
@@ -229,7 +233,9 @@ def stand_in(spool: Spool) -> Db:
 
 
 def inspect(spool: Spool) -> "os.stat_result | None":
-    """The stat of the database file, None when it is missing. Raises DB_INVALID (no file, hard links)."""
+    """The stat of the database file, None when it is missing.
+
+    Raises DB_INVALID (no file, hard links), SAFETY_BLOCK (a log beside it that is a stranger's)."""
     try:
         info = os.stat(raw(spool.db))
     except FileNotFoundError:
@@ -241,6 +247,7 @@ def inspect(spool: Spool) -> "os.stat_result | None":
     if (info.st_mode & 0o170000) != 0o100000:
         raise SpoolctlError("DB_INVALID", f"{spool.db} is not a file", "name another database with --db PATH")
     _check_links(spool.db, info)
+    _check_logs(spool.db, info)
     return info
 
 
@@ -285,3 +292,26 @@ def _check_links(path: str, info: os.stat_result) -> None:
             f"{path} has {info.st_nlink} hard links",
             "keep one name for the database; to share it, mount the directory",
         )
+
+
+def _check_logs(path: str, info: os.stat_result) -> None:
+    """Refuse a log or journal that a stranger put beside a private database: SQLite would take over what
+    is written there, as if it had been written by us. Raises SAFETY_BLOCK."""
+    try:
+        where = os.stat(raw(os.path.dirname(path)))
+    except OSError:
+        return
+    ours = (info.st_uid, os.geteuid(), 0)
+    if (not where.st_mode & 0o022 and where.st_uid in ours) or info.st_mode & 0o022:
+        return  # nobody else may make files there, or others may write the database itself
+    for suffix in ("-wal", "-journal", "-shm"):
+        try:
+            log = os.lstat(raw(path + suffix))
+        except OSError:
+            continue
+        if log.st_uid not in ours:
+            raise SpoolctlError(
+                "SAFETY_BLOCK",
+                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue",
+                "remove it, and keep the database where only you may make files",
+            )

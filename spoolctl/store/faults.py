@@ -94,7 +94,8 @@ def _device_full(path: str) -> bool:
 
 def of_os(error: OSError, path: "str | None" = None) -> "SpoolctlError | None":
     """The SpoolctlError for an OSError of file work, None when it has no code of its own."""
-    where = path or (str(error.filename) if error.filename else "")
+    name = error.filename
+    where = path or (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or ""))
     message = f"{where}: {error.strerror}" if where else str(error.strerror)
     if error.errno in _NO_SPACE:
         return SpoolctlError("DISK_FULL", message, REMEDIES["DISK_FULL"])

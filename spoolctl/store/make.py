@@ -7,7 +7,7 @@ that dies on any line leaves an empty file or a whole schema: DDL is one transac
 import os
 import sqlite3
 
-from .. import CONTRACT_VERSION, clock
+from .. import CONTRACT_VERSION, clock, hooks
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
@@ -22,11 +22,13 @@ def make(spool: Spool) -> Db:
     """Make the database (and its directories), or find that somebody else just did. Raises SpoolctlError."""
     folder = os.path.dirname(spool.db)
     make_folder(folder)
+    hooks.at("make: folder made")
     try:
         # The file's mode is the mode of its -wal and -shm too: private before the first byte.
         os.close(os.open(raw(spool.db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise of_os(error, spool.db) or error from None
+    hooks.at("make: file made")
     info = inspect(spool)
     if info is None:
         raise SpoolctlError("CONFLICT", f"{spool.db} was deleted while it was made", "try again")
@@ -40,7 +42,9 @@ def make(spool: Spool) -> Db:
             except BaseException:
                 db.close()
                 raise
+            hooks.at("make: schema committed")
             _sync(folder)
+            hooks.at("make: synced")
             db.created = True
     finally:
         gate.leave()
@@ -54,10 +58,12 @@ def _create(db: Db) -> None:
     conn = db.conn
     conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
     _to_wal(db)
+    hooks.at("make: in WAL mode")
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute("BEGIN IMMEDIATE")
     try:
         ddl.create(conn.execute, CONTRACT_VERSION)
+        hooks.at("make: schema to commit")
         conn.execute("COMMIT")
     except BaseException:
         if conn.in_transaction:

@@ -1,5 +1,6 @@
 """How an older schema becomes the present one, step by step."""
 
+from .. import hooks
 from ..errors import SpoolctlError
 from . import ddl
 from .db import Db
@@ -32,7 +33,9 @@ def migrate(db: Db) -> None:
                 for statement in ddl.statements(STEPS[version]):
                     conn.execute(statement)
                 conn.execute(f"PRAGMA user_version = {version + 1}")
+                hooks.at("migrate: step to commit")
                 conn.execute("COMMIT")
+                hooks.at("migrate: step committed")
             except BaseException:
                 if conn.in_transaction:
                     conn.execute("ROLLBACK")

@@ -80,7 +80,6 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
     """Whether others could put commands into this queue: warnings, or SAFETY_BLOCK without `allow`."""
     folder = os.path.dirname(spool.db)
     warnings: "list[tuple[str, str]]" = []
-    problem = None
     try:
         where = os.stat(raw(folder))
     except FileNotFoundError:
@@ -91,23 +90,45 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
         info = None
     if info is not None and (info.st_mode & 0o170000) != 0o100000:
         return []  # no file: opening it says so
+    problem: "tuple[str, str] | None" = None
     if info is not None and info.st_uid != os.geteuid():
-        problem = f"{spool.db} belongs to uid {info.st_uid}"
+        problem = spool.db, f"belongs to uid {info.st_uid}"
     elif info is not None and info.st_mode & 0o022:
-        problem = f"{spool.db} is writable by others"
+        problem = spool.db, "is writable by others"
     elif where.st_mode & 0o002 and not where.st_mode & 0o1000:
-        problem = f"{folder} is writable by everybody"
+        problem = folder, "is writable by everybody"
+    elif where.st_uid not in (os.geteuid(), 0):
+        problem = folder, f"belongs to uid {where.st_uid}"
     elif where.st_mode & 0o020 and not _own_group(where.st_gid):
         warnings.append(("SHARED_PERMISSIONS", f"{folder} is writable by its group"))
-    if problem and not allow:
+    path, what = problem or _strange(spool)
+    if what and not allow:
+        mend = "name a database in a directory of your own with --db PATH"
+        if "writable" in what:
+            mend = " ".join(["chmod go-w", *dict.fromkeys((folder, spool.db, path))])
         raise SpoolctlError(
             "SAFETY_BLOCK",
-            f"{problem}: whoever can write it can run commands as you",
-            f"chmod go-w {folder} {spool.db}, or accept it with --allow-shared",
+            f"{path} {what}: whoever can write it can run commands as you",
+            f"{mend}, or accept it with --allow-shared",
         )
-    if problem:
-        warnings.append(("SHARED_PERMISSIONS", problem))
+    if what:
+        warnings.append(("SHARED_PERMISSIONS", f"{path} {what}"))
     return warnings
+
+
+def _strange(spool: Spool) -> "tuple[str, str]":
+    """(path, what is wrong) of what stands beside the database and is not ours alone, empty when all is
+    well: output would land in it, or its locks be held by others."""
+    for path in (spool.output, spool.workers, spool.gate, spool.wake):
+        try:
+            info = os.stat(raw(path))
+        except OSError:
+            continue
+        if info.st_uid != os.geteuid():
+            return path, f"belongs to uid {info.st_uid}"
+        if info.st_mode & 0o002:
+            return path, "is writable by everybody"
+    return "", ""
 
 
 def make_folder(path: str) -> None:

@@ -8,13 +8,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .shift import Shift
 
+LOCKED_LONG = 5.0  # seconds without the write lock, as long as a call waits for it
+
 
 def finished(shift: "Shift") -> bool:
     """Whether there is a reason to leave."""
     options = shift.options
     if shift.pending:
-        # Told twice on a disk that stays full, it leaves what it cannot write down to the reapers.
-        return shift.told >= 2 and shift.disk_failures > 1 and not shift.running
+        # Told twice on a disk that stays full, or with a lock that somebody keeps, it leaves what it cannot
+        # write down to the reapers.
+        since = shift.locked_since
+        locked = since is not None and clock.monotonic() - since >= LOCKED_LONG
+        ended = all(one.stuck for one in shift.running.values())
+        return shift.told >= 2 and ended and (shift.disk_failures > 1 or locked)
     if shift.running:
         # What cannot be ended holds neither the exit after a second signal nor a drain; its row stays for
         # the reapers.

@@ -1,6 +1,6 @@
 """This worker's place among the workers: its lock, its row, its heartbeat (SPEC 6)."""
 
-from .. import clock
+from .. import clock, hooks
 from ..store import workers
 from ..store.db import Db
 from . import identity
@@ -44,6 +44,7 @@ class Membership:
                 self.lock = identity.WorkerLock(self.db.spool)
             except OSError as error:
                 raise of_os(error, self.db.spool.workers) or error from None
+            hooks.at("lock made")
             self.row.update(identity.myself(), lock_dev=self.lock.dev, lock_ino=self.lock.ino)
 
     def join(self, conn: object, now: float) -> None:
@@ -57,6 +58,7 @@ class Membership:
         if not self._named:
             assert self.lock is not None
             self.lock.name(int(self.row["instance"]))
+            hooks.at("lock named")
             self._named = True
             self._next_beat = clock.monotonic() + BEAT
 
@@ -78,3 +80,4 @@ class Membership:
         finally:
             self.lock.release(gone)
             self.lock = None
+            hooks.at("lock released")

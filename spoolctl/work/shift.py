@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from .start import Starter
 
 AGAIN = 0.02  # seconds until the next try when the write lock was not free
-PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # while the machine has no room or no process to give
+DISK_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # while the disk is full
+START_PAUSES = DISK_PAUSES[:4]  # while the machine has no process or descriptor to give
 OWN_DESCRIPTORS = 40  # of a worker for itself
 PER_ATTEMPT = 3  # descriptors it keeps for each: both capture files and the leader
 
@@ -99,6 +100,7 @@ class Shift:
         self.claims_from = 0.0  # when to take jobs again
         self.start_failures = 0
         self.most = _at_once(options.concurrency)
+        self.locked_since: "float | None" = None  # the write lock was not to be had since then
         self.house_at = self.rows_at = 0.0
         self.idle_since = clock.monotonic()
         self.drained = False
@@ -136,8 +138,10 @@ class Shift:
         self.stale = True  # what was seen may not have been acted on
         if error.code == "LOCKED":
             self.paused_until = clock.monotonic() + AGAIN
+            if self.locked_since is None:
+                self.locked_since = clock.monotonic()
         elif error.code == "DISK_FULL":
-            pause = PAUSES[min(self.disk_failures, len(PAUSES) - 1)]
+            pause = DISK_PAUSES[min(self.disk_failures, len(DISK_PAUSES) - 1)]
             if self.disk_failures == 0:
                 self.tally.say(f"the disk is full: waiting for room ({error.message})")
             self.disk_failures += 1
@@ -148,7 +152,7 @@ class Shift:
 
     def hold_back(self) -> None:
         """The machine has no process or descriptor to give: take nothing for a while, longer each time."""
-        pause = PAUSES[min(self.start_failures, len(PAUSES) - 1)]
+        pause = START_PAUSES[min(self.start_failures, len(START_PAUSES) - 1)]
         if self.start_failures == 0:
             self.tally.say("no process or descriptor to be had: waiting")
         self.start_failures += 1

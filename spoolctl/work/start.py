@@ -41,6 +41,7 @@ class Starter:
             name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else path
             text = f"spawn failed: [Errno {error.errno}] {error.strerror}: {name!r}"
             return spawn_failed(row, text, self.worker_id, error.errno in _FULL)
+        hooks.at("files made")
         try:
             process = self.spawner.start(row, *files.fds)
         except SpawnFailed as failed:

@@ -62,7 +62,7 @@ def record_and_claim(shift: "Shift") -> None:
                 conn, shift.db, options.queue, options.kind, wanted, options.slots, shift.me.row, now, began
             )
     hooks.at("recorded")
-    shift.disk_failures = 0
+    shift.disk_failures, shift.locked_since = 0, None
     if wanted > 0:
         shift.me.joined()
     shift.reaper.settled(shift.reaped)
