@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         """The record of a child, or of a tree that cannot be ended."""
         job_id, number = self.attempt(pick, late)
         if why == "child":
-            child = {"job_id": job_id, "attempt_no": number, "pid": 2 + pick, "pid_start": 1}
+            child = {"job_id": job_id, "attempt_no": number, "pid": 2 + pick, "pid_start": 1, "session": 1}
             lost = claim.record_children(self.dbs[c], [child])
             assert lost == ([] if self.model.record_child(job_id, number, 2 + pick) else [child])
         else:
