@@ -2,9 +2,9 @@
 """Try to break the queue, and say what broke.
 
 Workers are killed, stopped, continued and told to leave at random, and replaced, while jobs with every
-bad habit (chaos_jobs.py) arrive, are canceled, retried, pruned and read. Then everybody goes on in peace
-until the queue has settled, and what is left is judged (chaos_verdict.py). Everything random comes from
-one seed; what the machine makes of it differs from run to run.
+bad habit (chaos_parts/jobs.py) arrive, are canceled, retried, pruned and read. Then everybody goes on in
+peace until the queue has settled, and what is left is judged (chaos_parts/verdict.py). Everything random
+comes from one seed; what the machine makes of it differs from run to run.
 
 Exit 0: every promise held. 1: one was broken: the run's folder is kept and its seed printed.
 """
@@ -17,7 +17,8 @@ import shutil
 import sys
 import tempfile
 
-from chaos_run import Chaos
+from chaos_parts.jobs import LANES
+from chaos_parts.run import Chaos
 
 
 def arguments():
@@ -31,8 +32,8 @@ def arguments():
     parser.add_argument("--json", action="store_true", help="print the table as one line of JSON")
     parser.add_argument("--keep", action="store_true", help="keep the run's folder though nothing broke")
     chosen = parser.parse_args()
-    if chosen.workers < 1 or chosen.jobs < 1 or chosen.seconds <= 0:
-        parser.error("--workers, --jobs and --seconds must be positive")
+    if chosen.workers < len(LANES) or chosen.jobs < 1 or chosen.seconds <= 0:
+        parser.error(f"--workers takes at least {len(LANES)}, for each lane one; --jobs and --seconds, 1")
     if chosen.seed is None:
         chosen.seed = random.SystemRandom().randrange(2**31)
     for tool in ("flock", "setsid"):

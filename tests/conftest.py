@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import plain_user as plain
+import people
 import pytest
 from namespaces import Namespace
 from support import Spool
@@ -64,7 +64,13 @@ def namespace(spool):
 
 
 @pytest.fixture
-def plain_user():
-    """Calls as a user who is not root (plain_user.PlainUser)."""
-    with plain.plain_user() as user:
-        yield user
+def person():
+    """Calls as a user who is not root, in a directory of that user (people.Person)."""
+    with people.person() as one:
+        yield one
+
+
+@pytest.fixture
+def stranger(person):
+    """Calls as another user in the directory of `person`; only root has it."""
+    return people.stranger(person)

@@ -1,5 +1,5 @@
-"""Users who are not root, with a readable copy of the package: `person` has a directory and calls the tool
-there, `stranger` is another one. Without root, `person` is the user who runs the tests.
+"""Users who are not root, with a readable copy of the package (the fixtures `person` and `stranger`). Without
+root, `person` is the user who runs the tests.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -76,9 +77,12 @@ class Person:
         self.db = path / ".spoolctl" / "queue.db"
         self._started: list[subprocess.Popen[bytes]] = []
 
+    @property
+    def env(self) -> dict[str, str]:
+        return clean_env(HOME=str(self.path), PYTHONPATH=self._package)
+
     def _options(self, **more):
-        env = clean_env(HOME=str(self.path), PYTHONPATH=self._package)
-        return {"cwd": self.path, "env": env, **_as(self.uid)} | more
+        return {"cwd": self.path, "env": self.env, **_as(self.uid)} | more
 
     def shell(self, script):
         """A shell command as this user: (status, what it printed)."""
@@ -111,10 +115,16 @@ class Person:
     def add(self, *words):
         return self.json("add", *(words or ("--", "true")))["job_id"]
 
-    def start(self, *words, **options):
+    def start(self, *words, prefix=(), **options):
+        """The call as a process that goes on. A `prefix` is run by whoever runs the tests, and has to become
+        this user itself: so root gives the call what it needs.
+        """
+        if prefix:
+            options = {"user": None, "group": None, "extra_groups": None} | options
         process = subprocess.Popen(
-            [self.python, "-m", "spoolctl", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, **self._options(**options),
+            [*prefix, self.python, "-m", "spoolctl", *words], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            **self._options(**options),
         )  # fmt: skip
         self._started.append(process)
         return process
@@ -143,8 +153,9 @@ class Person:
         assert not left, f"processes were left behind: {left}"
 
 
-@pytest.fixture
+@contextmanager
 def person():
+    """Somebody with a directory of their own."""
     folder = tempfile.mkdtemp()  # not pytest's: those are closed to others
     try:
         if os.geteuid() == 0:
@@ -160,9 +171,8 @@ def person():
         shutil.rmtree(folder)
 
 
-@pytest.fixture
-def stranger(person):
-    """Another plain user, who may enter the first one's directory and finds the first one's queue."""
+def stranger(person: Person) -> Person:
+    """Another one, who may enter the first one's directory and finds the first one's queue."""
     if os.geteuid() != 0:
         pytest.skip("only root can call as another user")
     person.path.chmod(0o755)

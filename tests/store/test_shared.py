@@ -13,14 +13,14 @@ import sys
 from contextlib import closing
 
 import pytest
-from people import STRANGER, person, stranger  # noqa: F401
+from people import STRANGER
 from support import clean_env
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 
 
 @pytest.fixture(params=["root", "plain user"])
-def user(request, spool, person):  # noqa: F811
+def user(request, spool, person):
     """Calls as root and as a plain user: (call, queue folder, the user's uid)."""
     if request.param == "root":
         if os.geteuid() != 0:
@@ -54,7 +54,7 @@ class Root:
 # --- a second user ----------------------------------------------------------------------------------------
 
 
-def test_another_user_can_neither_read_nor_submit_nor_see_output(person, stranger):  # noqa: F811
+def test_another_user_can_neither_read_nor_submit_nor_see_output(person, stranger):
     ran = person.add("-c", "echo secret output; exit 1", "--max-retries", "0", "--note", "secret note")
     person.json("work", "--drain")
     queued = person.add("--env", "A=secret", "--", "true")
@@ -213,7 +213,7 @@ def test_a_directory_of_a_group_is_told_unless_the_group_is_the_users_own(user):
 # --- what a stranger puts in our way ----------------------------------------------------------------------
 
 
-def forged(stranger):  # noqa: F811
+def forged(stranger):
     """The log of a queue of the stranger's: every page of it, with a command to run."""
     stranger.path = stranger.path / "strange"
     folder = stranger.path
@@ -228,7 +228,7 @@ def forged(stranger):  # noqa: F811
     [("-wal", 0o1777), ("-wal", 0o770), ("-wal", 0o755), ("-journal", 0o1777), ("-shm", 0o1777)],
     ids=["sticky", "group", "theirs", "journal", "shm"],
 )
-def test_a_log_that_a_stranger_put_beside_the_database_is_not_taken_over(person, stranger, suffix, mode):  # noqa: F811
+def test_a_log_that_a_stranger_put_beside_the_database_is_not_taken_over(person, stranger, suffix, mode):
     """SQLite would replay it: the queue would hold the stranger's commands, to be run as us."""
     folder = person.path / "shared"
     folder.mkdir()
@@ -265,7 +265,7 @@ def test_a_log_that_a_stranger_put_beside_the_database_is_not_taken_over(person,
 
 @ROOT_ONLY
 @pytest.mark.parametrize("owner", [0, STRANGER], ids=["root", "stranger"])
-def test_a_spool_of_another_user_is_passed_over_or_refused_for_a_person(person, owner):  # noqa: F811
+def test_a_spool_of_another_user_is_passed_over_or_refused_for_a_person(person, owner):
     person.add("--note", "own", "--", "true")
     middle = person.path / "a" / ".spoolctl"
     below = person.path / "a" / "b"

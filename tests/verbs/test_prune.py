@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from looking import rows
 from support import clean_env, wait_until
 
 from spoolctl import hooks
@@ -50,14 +51,6 @@ def kept(spool):
 
 def folders(spool):
     return sorted(int(name) for name in os.listdir(spool.output)) if spool.output.exists() else []
-
-
-def rows(spool, sql):
-    db = sqlite3.connect(spool.db)
-    try:
-        return db.execute(sql).fetchall()
-    finally:
-        db.close()
 
 
 def prune(spool, *flags, older="0"):

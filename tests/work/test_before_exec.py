@@ -9,15 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from looking import log_of, told
 from support import alive, signal_quietly, wait_until
+from workers import ALONE, children_of, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
 DELAY = 3  # seconds between the call of execve and its work
-
-
-def children(pid):
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture
@@ -51,21 +49,19 @@ def test_a_job_is_not_queued_again_while_the_child_can_still_exec(spool, slow_ex
     worker = spool.start("work", "--json", "--grace", "0.3")
     wait_until(lambda: spool.json("status")["workers"], 20)
     slow_exec(worker.pid)
-    alone = "exec 9>>alone; flock -n 9 || echo overlap >>log; echo start >>log; "
-    job = spool.add("--backoff-base", "0", "-c", alone + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
+    job = spool.add("--backoff-base", "0", "-c", ALONE + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
     spool.wait_for(job, "running")
-    child = wait_until(lambda: children(worker.pid), 20)[0]
+    (child, *_) = wait_until(lambda: children_of(worker.pid), 20)
     assert b"spoolctl" in Path(f"/proc/{child}/cmdline").read_bytes(), "it is the command already"
     if lock == "no lock":
         (spool.db.parent / "workers" / "1.lock").unlink()
-    worker.send_signal(signal.SIGKILL)
-    worker.wait(20)
+    kill(worker)
     assert alive(child)
     spool.start("work", "--json", "--grace", "0.3", "--poll-interval", "0.1")
-    wait_until(lambda: "reaped" in [one["event"] for one in spool.show(job)["events"]], 30)
+    wait_until(lambda: "reaped" in told(spool, job), 30)
     assert not alive(child)
     spool.wait_for(job, "done")
-    assert set((spool.path / "log").read_text().split()) == {"start"}
+    assert set(log_of(spool)) == {"start"}
     shown = spool.show(job)
     assert shown["job"]["crashes"] == 1
     at = {one["event"]: one["at"] for one in reversed(shown["events"])}  # the first of each

@@ -7,30 +7,10 @@ import signal
 import sys
 
 import pytest
-from recovering import (
-    AFTERWARDS,
-    ALONE,
-    DEAF,
-    EVENT,
-    GO,
-    VERBS,
-    ask,
-    asked,
-    change,
-    details,
-    hooked,
-    kill,
-    log_of,
-    owner,
-    requested,
-    settled,
-    soak,
-    started,
-    state_of,
-    stop,
-    told,
-)
+from asking import AFTERWARDS, EVENT, VERBS, ask, asked, owner, settled, soak
+from looking import change, details, log_of, requested, started, told
 from support import alive, finish, wait_until
+from workers import ALONE, DEAF, GO, hooked, kill, state_of, stop
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 

@@ -142,9 +142,9 @@ def miscount(run, frames):
 def test_the_judge_of_a_run_finds_what_is_wrong(short_run, monkeypatch, falsify, complaint):
     _, kept = short_run
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import chaos_verdict
+    from chaos_parts import verdict
 
-    run = chaos_verdict.Run(str(kept))
+    run = verdict.Run(str(kept))
     with open(kept / "frames") as lines:
         frames = [json.loads(line) for line in lines]
     with closing(sqlite3.connect(kept / ".spoolctl" / "queue.db")) as db:
@@ -158,7 +158,7 @@ def test_the_judge_of_a_run_finds_what_is_wrong(short_run, monkeypatch, falsify,
         row["tagged"] = number in tagged
     if falsify is not None:
         falsify(run, frames)
-    broken, _ = chaos_verdict.verdict(run, asked, frames, 0)
+    broken, _ = verdict.verdict(run, asked, frames, 0)
     if complaint is None:
         assert broken == []
     else:

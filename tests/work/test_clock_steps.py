@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from support import clean_env, strict_json, wait_until
-
-GO = "until [ -e go ]; do sleep 0.02; done"
+from looking import told
+from support import strict_json, wait_until
+from workers import GO, scripted
 
 # The tool with a wall clock that is off by what stands in a file: every process of a test sees one step.
 STEPPED = """
@@ -43,12 +41,7 @@ class Stepped:
         new.rename(self.file)
 
     def start(self, *words):
-        process = subprocess.Popen(
-            [sys.executable, "-c", STEPPED, str(self.file), *words], cwd=self.spool.path, env=clean_env(),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        self.spool._started.append(process)
-        return process
+        return scripted(self.spool, STEPPED, str(self.file), *words)
 
     def text(self, *words):
         out, err = self.start(*words).communicate(timeout=60)
@@ -73,10 +66,6 @@ class Stepped:
 @pytest.fixture
 def stepped(spool):
     return Stepped(spool)
-
-
-def told(queue, job_id):
-    return [event["event"] for event in queue.show(job_id)["events"]]
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600], ids=["forward", "back"])

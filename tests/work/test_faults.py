@@ -1,182 +1,61 @@
-"""Promise 9: nothing about one job, its output or its row stops the worker or hides the others."""
+"""Promise 9: nothing that a job's row holds stops the worker or hides the others."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import sqlite3
 import sys
-from contextlib import closing
 
 import pytest
-from support import alive, wait_until
+from looking import damage, failures, last, rows
+from support import wait_until
+from workers import goes_on
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
-
-GO = "until [ -e go ]; do sleep 0.02; done"
-
-
-def rows(spool, sql):
-    with closing(sqlite3.connect(spool.db, timeout=20)) as db:
-        return db.execute(sql).fetchall()
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
-def last(spool, job_id):
-    return spool.show(job_id)["attempts"][-1]
+def test_an_argument_list_that_the_system_refuses_is_spawn_failed(spool):
+    lines = [{"argv": ["true", "x" * 200_000]}, {"argv": ["true", *["y" * 100_000] * 40]}, {"argv": ["true"]}]
+    feed = "\n".join(json.dumps(line | {"max_retries": 0}) for line in lines).encode()
+    jobs = spool.json("add", "--from", "-", stdin=feed)["job_ids"]
+    spool.work(check=0)
+    assert (
+        failures(spool, *jobs[:2])
+        == [f"spawn failed: [Errno 7] Argument list too long: '{shutil.which('true')}'"] * 2
+    )
+    assert spool.state(jobs[2]) == "done"
+    assert len(spool.show(jobs[0])["job"]["argv"][1]) == 200_000
 
 
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
+def test_a_damaged_row_stops_neither_the_worker_nor_the_others(spool):
+    columns = ("argv", "env", "captured_env", "cwd", "timeout", "backoff_base", "max_output")
+    jobs = [spool.add("--max-retries", "1", "-c", "echo ran; exit 1") for _ in columns]
+    after = spool.add("--", "true")
+    for job, column in zip(jobs, columns, strict=True):
+        damage(spool, f"UPDATE jobs SET {column} = :damage WHERE id = {job}", {"damage": "[1, {\x00"})
+    for job in jobs:
+        damage(spool, f"UPDATE jobs SET max_retries = 0 WHERE id = {job}")
+    spool.work(check=0)
+    assert spool.state(after) == "done"
+    assert rows(spool, f"SELECT DISTINCT state FROM jobs WHERE id < {after}") == [("dead",)]
+    assert rows(spool, "SELECT count(*) FROM attempts WHERE state = 'running'") == [(0,)]
 
 
-def started(spool, job_id):
-    spool.wait_for(job_id, "running")
-    return wait_until(lambda: last(spool, job_id)["pid"], 20)
-
-
-def goes_on(spool, worker, note="goes on"):
-    """The worker takes a new job, and its output is kept."""
-    job = spool.add("--", "echo", note)
-    spool.wait_for(job, "done")
-    assert (spool.output / str(job) / "1" / "stdout").read_text() == f"{note}\n"
-    assert worker.poll() is None
-
-
-# --- the output directory ---------------------------------------------------------------------------------
-
-
-def a_link_to_nothing(spool, output):
-    output.symlink_to(spool.path / "nowhere")
-
-
-def a_link_to_itself(spool, output):
-    output.symlink_to(output)
-
-
-def a_link_to_a_file(spool, output):
-    (spool.path / "a file").touch()
-    output.symlink_to(spool.path / "a file")
-
-
-def a_pipe(spool, output):
-    os.mkfifo(output)
-
-
-@pytest.mark.parametrize("make", [a_link_to_nothing, a_link_to_itself, a_link_to_a_file, a_pipe])
-def test_what_is_no_directory_fails_the_attempts_until_it_is_one(spool, make):
-    job = spool.add("--max-retries", "0", "-c", "echo must not run >ran")
-    make(spool, spool.output)
-    worker = spool.start("work", "--poll-interval", "0.1")
-    spool.wait_for(job, "dead")
-    attempt = last(spool, job)
-    assert (attempt["failure_reason"], attempt["pid"]) == ("spawn_failed", None)
-    assert str(spool.output) in attempt["error"]
-    assert not (spool.path / "ran").exists()
-    spool.output.unlink()
-    goes_on(spool, worker)
-
-
-def the_jobs_directory_is_a_file(folder):
-    folder.parent.touch()
-
-
-def the_attempts_directory_is_a_file(folder):
-    folder.parent.mkdir()
-    folder.touch()
-
-
-def a_stream_is_a_directory(folder):
-    (folder / "stderr").mkdir(parents=True)
-
-
-def a_stream_is_a_pipe(folder):
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "stdout")
-
-
-def a_stream_is_a_link_to_a_pipe(folder):
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "pipe")
-    (folder / "stdout").symlink_to("pipe")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        the_jobs_directory_is_a_file,
-        the_attempts_directory_is_a_file,
-        a_stream_is_a_directory,
-        a_stream_is_a_pipe,
-        a_stream_is_a_link_to_a_pipe,
-    ],
-)
-def test_what_stands_in_the_way_of_one_job_fails_that_one_only(spool, make):
-    first = spool.add("--", "true")
-    blocked = spool.add("--max-retries", "0", "-c", "echo must not run >ran")
-    spool.output.mkdir(mode=0o700)
-    make(spool.output / str(blocked) / "1")
-    worker = spool.start("work", "--poll-interval", "0.1")
-    spool.wait_for(first, "done")
-    spool.wait_for(blocked, "dead")
-    assert last(spool, blocked)["failure_reason"] == "spawn_failed"
-    assert f"{spool.output}/{blocked}" in last(spool, blocked)["error"]
-    assert not (spool.path / "ran").exists()
-    goes_on(spool, worker)
-
-
-def test_output_on_another_device_is_kept_there(spool, in_memory):
-    elsewhere = in_memory / "output"
-    elsewhere.mkdir()
-    jobs = [
-        spool.add("-c", f"echo {n}; [ $SPOOLCTL_ATTEMPT -gt 1 ] || exit 1", "--backoff-base", "0")
-        for n in (1, 2, 3)
-    ]
-    spool.output.symlink_to(elsewhere)
-    assert spool.work(check=0).data["succeeded"] == 3
-    for n, job in enumerate(jobs, 1):
-        assert (elsewhere / str(job) / "2" / "stdout").read_text() == f"{n}\n"
-        assert spool.json("output", str(job))["streams"]["stdout"]["preview"] == f"{n}\n"
-
-
-def test_what_is_removed_beside_a_running_worker_is_made_again(spool):
-    """output/, workers/, the gate, and the directory the worker was started in."""
-    here = spool.path / "started here"
-    here.mkdir()
-    job = spool.add("-c", f"echo lost; {GO}; echo over")
-    spool.add("--", "true")  # a spare pair is made while the first one runs
-    worker = spool.start("work", "--db", str(spool.db), "--poll-interval", "0.1", cwd=here)
-    started(spool, job)
-    for folder in (spool.output, spool.db.parent / "workers", here):
-        shutil.rmtree(folder)
-    (spool.db.parent / "gate").unlink()
-    (spool.path / "go").touch()
-    spool.wait_for(job, "done")
-    goes_on(spool, worker)
-    shown = spool.json("feedback", str(job))
-    assert (shown["succeeded"], shown["streams"]["stdout"]["missing"]) == (True, True)
-    assert spool.work("--once", check=0).data == {"claimed": False}
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(20) == 0
-    assert rows(spool, "SELECT * FROM workers") == []
-
-
-def test_a_reaper_does_not_wait_on_a_pipe_that_the_job_put_in_the_place_of_its_output(spool):
-    script = "cd .spoolctl/output/$SPOOLCTL_JOB_ID/1; rm stdout; mkfifo stdout; echo $$ >up; exec sleep 300"
-    job = spool.add("--max-crashes", "0", "-c", script)
-    first = spool.start("work", "--grace", "0.5")
-    pid = started(spool, job)
-    wait_until(lambda: (spool.output / str(job) / "1" / "up").exists())
-    first.kill()
-    first.wait()
-    second = spool.start("work", "--poll-interval", "0.1")
-    spool.wait_for(job, "dead")
-    assert not alive(pid)
-    goes_on(spool, second)
-
-
-# --- the row ----------------------------------------------------------------------------------------------
+def test_a_row_that_cannot_be_claimed_is_set_aside(spool):
+    taken, full, after = spool.add(), spool.add(), spool.add()
+    damage(spool, f"UPDATE jobs SET attempt_no = 9223372036854775807 WHERE id = {full}")
+    damage(
+        spool,
+        "INSERT INTO attempts (job_id, attempt_no, state, worker, worker_label, token, started_at,"
+        f" finished_at) VALUES ({taken}, 1, 'failed', 1, 'w', 't', 1, 1)",
+    )
+    assert spool.work(check=0).data["drained"] is True
+    assert spool.state(after) == "done"
+    for job in (taken, full):
+        shown = spool.show(job)
+        assert (shown["job"]["state"], shown["job"]["last_failure_reason"]) == ("dead", "unknown")
+        assert shown["job"]["last_error"].startswith("the stored row cannot be run: ")
+        assert [one["event"] for one in shown["events"]] == ["added", "failed", "dead"]
 
 
 def damaged(path, *marks):
@@ -188,6 +67,7 @@ def damaged(path, *marks):
     path.write_bytes(content)
 
 
+@linux
 def test_bytes_that_are_damaged_on_disk_hurt_no_job_but_theirs(spool):
     """Real bytes in the file: of the words, the environment, the directory, the note, a tag, a key, the
     lane and an error text; every verb and the worker go on."""
@@ -248,14 +128,13 @@ def test_bytes_that_are_damaged_on_disk_hurt_no_job_but_theirs(spool):
     assert spool.json("list", "--state", "done,canceled")["jobs"] == []
 
 
+@linux
 def test_an_environment_that_the_system_refuses_is_spawn_failed(spool):
     big = {f"V{n}": "x" * 131_000 for n in range(20)}
     line = json.dumps({"argv": ["true"], "env": big, "max_retries": 0})
     spool.json("add", "--from", "-", stdin=line.encode())
     after = spool.add("--", "true")
     assert spool.work(check=0).data["succeeded"] == 1
-    attempt = last(spool, 1)
-    assert attempt["failure_reason"] == "spawn_failed"
-    assert "[Errno 7] Argument list too long" in attempt["error"]
+    assert "[Errno 7] Argument list too long" in failures(spool, 1)[0]
     assert (spool.state(1), spool.state(after)) == ("dead", "done")
     assert len(spool.show(1)["job"]["env"]) == 20

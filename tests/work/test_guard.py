@@ -4,28 +4,16 @@ that was overtaken is let go on.
 
 from __future__ import annotations
 
+import json
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
-from recovering import (
-    ALONE,
-    GO,
-    change,
-    children_of,
-    details,
-    ended,
-    hooked,
-    kill,
-    last,
-    log_of,
-    opened,
-    started,
-    state_of,
-    stopped,
-    told,
-)
+from looking import change, details, ended, last, log_of, opened, started, told
 from support import alive, wait_until
+from workers import ALONE, GO, children_of, dropped, hooked, kill, refusals, state_of, stopped, talking
 
 from spoolctl import clock
 from spoolctl.store import claim, control, owners, prune, settle
@@ -36,20 +24,6 @@ from spoolctl.work.reap import Reaper
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
 
-def refusals(path):
-    return [line for line in path.read_text().splitlines() if "not ours" in line]
-
-
-def dropped(job, number=1):
-    return f"spoolctl: job {job} attempt {number} is not ours any more: result dropped"
-
-
-def concurrent_worker(spool, *flags):
-    """A worker whose lines for people go to the file `lines`."""
-    with open(spool.path / "lines", "ab") as lines:
-        return spool.start("work", "--poll-interval", "0.1", "--grace", "0.5", *flags, stderr=lines)
-
-
 # --- a worker that was overtaken --------------------------------------------------------------------------
 
 
@@ -58,7 +32,7 @@ def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, c
     """It takes its own old job anew, in the very turn in which it learns that it lost it."""
     script = f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ until [ -e first ]; do sleep 0.02; done; exit 0; }}; {GO}"
     job = spool.add("--priority", "5", "-c", ALONE + script)
-    worker = concurrent_worker(spool, "-j", "2")
+    worker = talking(spool, "-j", "2", "--poll-interval", "0.1", "--grace", "0.5")
     pid = started(spool, job)
     before = children_of(worker.pid) - {pid}
     with stopped(worker):
@@ -70,8 +44,7 @@ def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, c
         jobs = [spool.add("-c", f"echo run >>log; {GO}") for _ in range(3)]
     started(spool, job, number=2)
     started(spool, jobs[0])
-    lines = spool.path / "lines"
-    wait_until(lambda: refusals(lines), 10, "the line that tells of the dropped result")
+    wait_until(lambda: refusals(spool), 10, "the line that tells of the dropped result")
     # Two slots, two commands, two children: the old attempt holds neither a slot nor a zombie.
     wait_until(lambda: len(children_of(worker.pid) - before) == 2, 10, "the old leader to be reaped")
     assert [spool.state(one) for one in jobs] == ["running", "queued", "queued"]
@@ -84,27 +57,26 @@ def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, c
     wait_until(lambda: children_of(worker.pid) == before, 10, "no child left")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(20) == 0
-    assert refusals(lines) == [dropped(job)]
+    assert refusals(spool) == [dropped(job)]
 
 
 def test_equal_worker_ids_do_not_make_two_workers_one(spool):
     script = f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ until [ -e first ]; do sleep 0.02; done; exit 0; }}; {GO}"
     job = spool.add("-c", ALONE + script)
-    with open(spool.path / "lines", "ab") as lines:
-        flags = ("--poll-interval", "0.1", "--grace", "0.5", "--worker-id", "same")
-        overtaken = spool.start("work", *flags, stderr=lines)
-        pid = started(spool, job)
-        other = spool.start("work", "--json", "-j", "2", *flags)
-        wait_until(lambda: len(spool.json("status")["workers"]) == 2)
-        bystander = spool.add("-c", GO)
-        left = started(spool, bystander)
-        with stopped(overtaken):
-            (spool.path / "first").touch()
-            wait_until(lambda: not alive(pid), 10)
-            spool.json("retry", str(job), "--force")
-            pid = started(spool, job, number=2)
-        # The first worker's result is late, although it bears the name of the one that runs the job now.
-        wait_until(lambda: refusals(spool.path / "lines"), 10, "the line that tells of the dropped result")
+    flags = ("--poll-interval", "0.1", "--grace", "0.5", "--worker-id", "same")
+    overtaken = talking(spool, *flags)
+    pid = started(spool, job)
+    other = spool.start("work", "--json", "-j", "2", *flags)
+    wait_until(lambda: len(spool.json("status")["workers"]) == 2)
+    bystander = spool.add("-c", GO)
+    left = started(spool, bystander)
+    with stopped(overtaken):
+        (spool.path / "first").touch()
+        wait_until(lambda: not alive(pid), 10)
+        spool.json("retry", str(job), "--force")
+        pid = started(spool, job, number=2)
+    # The first worker's result is late, although it bears the name of the one that runs the job now.
+    wait_until(lambda: refusals(spool), 10, "the line that tells of the dropped result")
     assert (alive(pid), alive(left)) == (True, True)
     assert [(a["state"], a["worker_pid"]) for a in spool.show(job)["attempts"]] == [
         ("abandoned", overtaken.pid), ("running", other.pid),
@@ -174,6 +146,59 @@ def _whole(reaper):
     return found if len(found) == 2 else None
 
 
+# --- a job that was taken away ----------------------------------------------------------------------------
+
+
+def take_away(spool, job_id):
+    """What a reaper elsewhere would have done to a running job."""
+    with closing(sqlite3.connect(spool.db, timeout=20)) as db, db:  # both at once, or the worker sees half
+        db.execute("UPDATE attempts SET state = 'abandoned', finished_at = 1 WHERE job_id = ?", (job_id,))
+        db.execute(
+            "UPDATE jobs SET state = 'queued', owner = NULL, next_run_at = 4e9 WHERE id = ?", (job_id,)
+        )
+
+
+def test_a_job_that_was_taken_away_is_ended_and_its_result_dropped(spool):
+    job = spool.add("-c", "setsid sleep 300 & echo up; wait")
+    worker = spool.start("work", "--poll-interval", "0.1")
+    pid = started(spool, job, b"up")
+    take_away(spool, job)
+    wait_until(lambda: not alive(pid), 10)
+    after = spool.add("--", "true")
+    spool.wait_for(after, "done")
+    assert ended(last(spool, job))[0] == "abandoned"
+    assert spool.state(job) == "queued"
+    worker.send_signal(signal.SIGTERM)
+    _, err = worker.communicate(timeout=20)
+    lines = err.decode().splitlines()
+    assert lines[0] == dropped(job)
+    assert len(lines) == 2
+
+
+def test_a_late_result_is_refused(spool):
+    job = spool.add("-c", GO)
+    worker = spool.start("work", "--once", "--json")
+    pid = started(spool, job)
+    with stopped(worker):
+        take_away(spool, job)
+        (spool.path / "go").touch()
+        wait_until(lambda: not alive(pid), 10)
+    out, _ = worker.communicate(timeout=20)
+    data = json.loads(out)["data"]
+    assert data == {"claimed": True, "job_id": job, "attempt_no": 1, "result": "lost", "job_state": None}
+    assert (spool.state(job), last(spool, job)["finished_at"]) == ("queued", 1)
+
+
+def test_once_says_that_it_lost_its_job(spool):
+    job = spool.add("-c", "exec sleep 300")
+    worker = spool.start("work", "--once", "--json")
+    started(spool, job)
+    take_away(spool, job)
+    out, _ = worker.communicate(timeout=20)
+    assert json.loads(out)["data"]["result"] == "lost"
+    assert spool.state(job) == "queued"
+
+
 # --- every write, made late -------------------------------------------------------------------------------
 
 
@@ -191,6 +216,7 @@ SETTLED = {
     "canceled": ("canceled", None, settle.FREE, "canceled"),
     "queued again": ("abandoned", None, settle.FREE, "canceled"),
 }
+
 LATE = {
     **{
         name: lambda db, conn, made=made: settle.settle(conn, outcome(1, *made), NOW)
@@ -203,6 +229,7 @@ LATE = {
     "take back a cancel": lambda db, conn: control.take_back(conn, 1, 1, "cancel"),
     "take back a requeue": lambda db, conn: control.take_back(conn, 1, 1, "requeue"),
 }
+
 NOW = 2e9
 
 

@@ -12,7 +12,9 @@ import sys
 from contextlib import closing
 
 import pytest
-from support import clean_env, wait_until
+from looking import log_of
+from support import wait_until
+from workers import GO, state_of, stop
 
 from spoolctl import paths
 from spoolctl.store import open as store_open
@@ -39,11 +41,6 @@ def judged(spool, row, **changes):
 
 def lock_of(spool, row):
     return spool.db.parent / "workers" / f"{row['instance']}.lock"
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture
@@ -82,8 +79,7 @@ def process():
 def test_a_process_lives_until_it_has_ended_with_all_its_threads(process):
     one, start = process()
     assert identity.process_witness(one.pid, start) == ALIVE
-    one.send_signal(signal.SIGSTOP)
-    wait_until(lambda: state_of(one.pid) == "T")
+    stop(one)
     assert identity.process_witness(one.pid, start) == ALIVE
     one.kill()
     wait_until(lambda: state_of(one.pid) == "Z")  # nobody has waited for it
@@ -120,8 +116,7 @@ def test_a_worker_lives_as_long_as_one_witness_says_so(spool, worker, process):
         {"pid": 2**22},
     ):
         assert judged(spool, row, **changes) == ALIVE, changes
-    one.send_signal(signal.SIGSTOP)
-    wait_until(lambda: state_of(one.pid) == "T")
+    stop(one)
     assert judged(spool, row) == ALIVE
     one.send_signal(signal.SIGCONT)
 
@@ -185,16 +180,16 @@ def test_looking_takes_no_lock_from_anybody(spool, worker):
 
 
 def test_a_worker_whose_lock_file_was_removed_is_not_reaped(spool):
-    job = spool.add("-c", "echo run >>log; until [ -e go ]; do sleep 0.02; done")
+    job = spool.add("-c", f"echo run >>log; {GO}")
     worker = spool.start("work", "--json", "--worker-id", "one")
     spool.wait_for(job, "running")
-    wait_until((spool.path / "log").exists, 20)
+    wait_until(lambda: log_of(spool), 20)
     lock_of(spool, row_of(spool, "one")).unlink()
     assert spool.work("--idle-timeout", "2.5", check=0).data == {"stopped": True, "executed": 0}
     assert spool.json("status")["workers"][0]["alive"] is True
     (spool.path / "go").touch()
     spool.wait_for(job, "done")
-    assert (spool.path / "log").read_text() == "run\n"
+    assert log_of(spool) == ["run"]
     assert spool.stop(worker) == 0
     assert spool.json("status")["workers"] == []
 
@@ -208,9 +203,9 @@ print(identity.liveness(Spool(sys.argv[1], "flag"), json.loads(sys.argv[2])))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount /proc and be two users")
-def test_where_proc_hides_others_a_live_worker_is_never_dead(spool, worker, plain_user):
+def test_where_proc_hides_others_a_live_worker_is_never_dead(spool, worker, person):
     one, row = worker
-    look = [plain_user.python, "-c", LOOKER, str(spool.db), json.dumps(row)]
+    look = [person.python, "-c", LOOKER, str(spool.db), json.dumps(row)]
 
     def seen_by_another_user(mount):
         line = [
@@ -222,7 +217,7 @@ def test_where_proc_hides_others_a_live_worker_is_never_dead(spool, worker, plai
             "sh",
         ]
         done = subprocess.run(
-            [*line, *look], cwd=plain_user.path, env=clean_env(), capture_output=True, text=True, timeout=60
+            [*line, *look], cwd=person.path, env=person.env, capture_output=True, text=True, timeout=60
         )
         if done.returncode:
             pytest.skip(f"cannot mount and change the user: {done.stderr.strip()[-200:]}")

@@ -9,7 +9,9 @@ import signal
 import sys
 
 import pytest
+from looking import log_of, started, told
 from support import alive, processes_of, wait_until
+from workers import ALONE, GO, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
@@ -19,17 +21,13 @@ INNER = f"{PYTHON} -m spoolctl work --worker-id inner --poll-interval 0.1"
 WAYS = {
     "leader": f"exec {INNER} 2>said",
     "child": f"{INNER} 2>said & wait",
-    "away": f"setsid {INNER} </dev/null >/dev/null 2>said & until [ -e go ]; do sleep 0.02; done",
+    "away": f"setsid {INNER} </dev/null >/dev/null 2>said & {GO}",
 }
 LEFT = "job 1 attempt 1 of a dead worker is left to others: this worker is part of it"
 
 
 def worker_row(spool, label):
     return next((one for one in spool.json("status")["workers"] if one["worker_id"] == label), None)
-
-
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
 
 
 def first_only(script):
@@ -41,7 +39,7 @@ def nested(spool, way, *flags):
     job = spool.add("--backoff-base", "0", *flags, "-c", first_only(WAYS[way]))
     outer = spool.start("work", "--worker-id", "outer", "--max-jobs", "1")
     inner = wait_until(lambda: worker_row(spool, "inner"), 20)["pid"]
-    wait_until(lambda: spool.show(job)["attempts"][0]["pid"], 20)
+    started(spool, job)
     return job, outer, inner
 
 
@@ -52,8 +50,7 @@ def said(spool):
 @pytest.mark.parametrize("way", list(WAYS))
 def test_one_inside_the_tree_of_a_dead_worker_leaves_it_to_others_and_says_so(spool, way):
     job, outer, inner = nested(spool, way)
-    outer.kill()
-    outer.wait()
+    kill(outer)
     if way == "away":
         (spool.path / "go").touch()  # the leader ends, and with it all that a session could show
     wait_until(lambda: LEFT in said(spool), 20)
@@ -81,9 +78,8 @@ def test_a_job_of_an_inner_worker_comes_back_once_when_the_outer_one_goes(spool,
     """Killed, or by the timeout of the job that the inner one is in."""
     timeout = ("--timeout", "none") if how else ("--timeout", "2")
     job, outer, inner = nested(spool, "child", *timeout)
-    alone = "exec 9>>alone; flock -n 9 || echo overlap >>log; echo start >>log; "
-    work = spool.add("--backoff-base", "0", "-c", alone + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
-    wait_until(lambda: (spool.path / "log").exists(), 20)
+    work = spool.add("--backoff-base", "0", "-c", ALONE + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
+    wait_until(lambda: log_of(spool), 20)
     assert spool.show(work)["attempts"][0]["worker_id"] == "inner"
     if how:
         outer.send_signal(how)
@@ -92,7 +88,7 @@ def test_a_job_of_an_inner_worker_comes_back_once_when_the_outer_one_goes(spool,
     for one in (job, work):
         spool.wait_for(one, "done")
     assert not alive(inner)
-    assert (spool.path / "log").read_text().split() == ["start", "start"]
+    assert log_of(spool) == ["start", "start"]
     assert spool.show(job)["attempts"][0]["state"] == ("abandoned" if how else "timed_out")
     assert spool.show(work)["attempts"][0]["state"] == "abandoned"
     wait_until(lambda: [w["worker_id"] for w in spool.json("status")["workers"]] == ["third"], 20)
@@ -100,13 +96,12 @@ def test_a_job_of_an_inner_worker_comes_back_once_when_the_outer_one_goes(spool,
 
 def test_a_drain_inside_the_tree_of_a_dead_worker_does_not_wait_for_itself(spool):
     inner = f"{PYTHON} -m spoolctl work --worker-id inner --drain --json"
-    script = f"setsid sh -c '{inner} 2>said >answer; echo over >over' & until [ -e go ]; do sleep 0.02; done"
+    script = f"setsid sh -c '{inner} 2>said >answer; echo over >over' & {GO}"
     job = spool.add("--backoff-base", "1h", "--backoff-max", "1h", "-c", script)
     outer = spool.start("work", "--worker-id", "outer", "--max-jobs", "1")
     hold = spool.add("--queue", "default", "-c", "touch up; until [ -e end ]; do sleep 0.02; done")
     wait_until((spool.path / "up").exists, 20)
-    outer.kill()
-    outer.wait()
+    kill(outer)
     (spool.path / "go").touch()
     (spool.path / "end").touch()
     spool.wait_for(hold, "done")
@@ -120,11 +115,10 @@ def test_a_drain_inside_the_tree_of_a_dead_worker_does_not_wait_for_itself(spool
 def test_one_who_asks_from_inside_the_tree_of_a_dead_worker_does_not_end_itself(spool, verb):
     flags = "--running --yes" if verb == "cancel" else "--force"
     ask = f"{PYTHON} -m spoolctl {verb} 1 {flags} --json >answer; touch over"
-    job = spool.add("-c", first_only(f"until [ -e go ]; do sleep 0.02; done; {ask}; sleep 300"))
+    job = spool.add("-c", first_only(f"{GO}; {ask}; sleep 300"))
     outer = spool.start("work", "--grace", "0.3")
-    wait_until(lambda: (seen := spool.show(job)["attempts"]) and seen[0]["pid"], 20)
-    outer.kill()
-    outer.wait()
+    started(spool, job)
+    kill(outer)
     (spool.path / "go").touch()
     wait_until((spool.path / "over").exists, 20)
     answer = json.loads((spool.path / "answer").read_text())

@@ -10,32 +10,22 @@ import subprocess
 import sys
 
 import pytest
+from looking import begun, log_of, told
 from namespaces import Namespace
 from support import clean_env, processes_of, wait_until
+from workers import ALONE, GO, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
-GO = "until [ -e go ]; do sleep 0.02; done"
-# Every process of an attempt holds descriptor 9, and with it the lock: whoever starts too early says so.
-ALONE = "exec 9>>alone; flock -n 9 || { echo overlap >>log; exit 0; }; echo start >>log; "
+
 ONCE_LONG = f"{ALONE}[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ {GO}; }}"
 
 
-def begun(spool, job_id):
-    """(pid of the worker, pid of the leader) as their own namespace has them."""
-    attempt = wait_until(
-        lambda: (all_ := spool.show(job_id)["attempts"]) and all_[-1]["pid"] and all_[-1], 20
-    )
-    wait_until((spool.path / "log").exists, 20)
-    return attempt["worker_pid"], attempt["pid"]
-
-
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
-
-
-def log_of(spool):
-    return (spool.path / "log").read_text().split()
+def at_work(spool, job_id):
+    """(pid of the worker, pid of the leader), once the job has written to the log too."""
+    pids = begun(spool, job_id)
+    wait_until(lambda: log_of(spool), 20)
+    return pids
 
 
 def seen(spool):
@@ -49,7 +39,7 @@ def lock_file(spool, instance=1):
 def test_a_worker_of_another_namespace_is_judged_by_its_lock(spool, namespace):
     job = spool.add("--backoff-base", "0", "-c", ONCE_LONG)
     namespace.start("work", "--json")
-    worker, leader = begun(spool, job)
+    worker, leader = at_work(spool, job)
     assert seen(spool) == [True]
     namespace.kill(worker, signal.SIGSTOP)
     assert spool.work("--idle-timeout", "1.5", check=0).data["executed"] == 0
@@ -68,7 +58,7 @@ def test_a_worker_of_another_namespace_is_judged_by_its_lock(spool, namespace):
 def test_one_that_nothing_tells_of_is_unknown_and_only_ended_when_that_is_asked_for(spool, namespace):
     job = spool.add("--backoff-base", "0", "-c", ONCE_LONG)
     namespace.start("work", "--json")
-    worker, leader = begun(spool, job)
+    worker, leader = at_work(spool, job)
     lock_file(spool).unlink()
     assert seen(spool) == [None]
     namespace.end(worker)
@@ -94,7 +84,7 @@ def test_one_that_nothing_tells_of_is_unknown_and_only_ended_when_that_is_asked_
 def test_beside_it_nothing_of_its_tree_is_seen_but_the_capture_lock_holds_the_job(spool, namespace):
     job = spool.add("--backoff-base", "0", "-c", ONCE_LONG)
     namespace.start("work", "--json", "--grace", "0.3")
-    worker, leader = begun(spool, job)
+    worker, leader = at_work(spool, job)
     namespace.end(worker)
     beside = Namespace(spool)
     try:
@@ -128,7 +118,7 @@ def test_a_worker_that_is_pid_1_ends_what_its_jobs_leave_and_its_death_is_seen(s
     if box.poll() is not None:
         pytest.skip("cannot make a pid namespace")
     try:
-        assert begun(spool, long)[0] == 1
+        assert at_work(spool, long)[0] == 1
         assert [spool.state(job) for job in jobs] == ["done", "dead"]
         assert spool.show(jobs[0])["events"][-1]["detail"] == "ended 1 left processes"
         assert [one for one in processes_of(spool.path, spool.db) if "sleep 300" in one[1]] == []
@@ -162,7 +152,7 @@ def test_a_container_whose_worker_is_always_pid_7_brings_its_job_back_once(spool
     second = None
     try:
         restarted(spool, first)
-        worker, leader = begun(spool, job)
+        worker, leader = at_work(spool, job)
         assert worker == 7
         if whole:
             first.close()
@@ -194,14 +184,13 @@ def test_a_container_whose_worker_is_always_pid_7_brings_its_job_back_once(spool
 def test_two_live_workers_of_one_name_do_not_disturb_each_other(spool):
     jobs = [spool.add("--backoff-base", "0", "-c", f"echo $PPID >>log; {GO}") for _ in range(2)]
     both = [spool.start("work", "--json", "--worker-id", "same", "--poll-interval", "0.1") for _ in range(2)]
-    wait_until(lambda: (spool.path / "log").exists() and len(log_of(spool)) == 2, 20)
+    wait_until(lambda: len(log_of(spool)) == 2, 20)
     assert seen(spool) == [True, True]
     assert spool.work("--idle-timeout", "1.5", check=0).data["executed"] == 0
     assert sorted(log_of(spool)) == sorted(str(one.pid) for one in both)
     mine = next(job for job in jobs if spool.show(job)["attempts"][0]["worker_pid"] == both[0].pid)
     other = next(job for job in jobs if job != mine)
-    both[0].kill()
-    both[0].wait()
+    kill(both[0])
     wait_until(lambda: "reaped" in told(spool, mine), 20)
     assert told(spool, other) == ["added", "claimed"]
     (spool.path / "go").touch()

@@ -10,20 +10,14 @@ import sys
 import time
 
 import pytest
-from people import person  # noqa: F401
+from looking import log_of, told
 from support import alive, processes_of, wait_until
+from workers import ALONE, GO, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
-GO = "until [ -e go ]; do sleep 0.02; done"
-ALONE = "exec 9>>alone; flock -n 9 || { echo overlap >>log; exit 0; }; echo start >>log; "
 
-
-def told(user, job_id):
-    return [event["event"] for event in user.show(job_id)["events"]]
-
-
-def test_a_plain_user_adds_works_reads_and_cancels(person):  # noqa: F811
+def test_a_plain_user_adds_works_reads_and_cancels(person):
     user = person
     says = user.add("-c", "id -u; umask; echo $HOME")
     tree = user.add("-c", "setsid sleep 300 & (env -i setsid sleep 300 >/dev/null 2>&1 &) ; echo up; wait")
@@ -52,7 +46,7 @@ def test_a_plain_user_adds_works_reads_and_cancels(person):  # noqa: F811
 
 
 @pytest.mark.parametrize("how", ["another worker", "the next worker", "a caller"])
-def test_a_plain_users_dead_worker_is_noticed_and_its_tree_ended(person, how):  # noqa: F811
+def test_a_plain_users_dead_worker_is_noticed_and_its_tree_ended(person, how):
     user = person
     script = "[ $SPOOLCTL_ATTEMPT -gt 1 ] || { setsid sleep 300 & sleep 300 & echo up; wait; }"
     job = user.add("--backoff-base", "0", "-c", ALONE + script)
@@ -62,8 +56,7 @@ def test_a_plain_users_dead_worker_is_noticed_and_its_tree_ended(person, how):  
     if how == "another worker":
         user.start("work", "--json", "--poll-interval", "0.1")
         wait_until(lambda: len(user.json("status")["workers"]) == 2)
-    first.kill()
-    first.wait()
+    kill(first)
     if how == "a caller":
         assert user.json("cancel", str(job), "--running", "--yes")["state"] == "canceled"
         assert not alive(leader)
@@ -75,7 +68,7 @@ def test_a_plain_users_dead_worker_is_noticed_and_its_tree_ended(person, how):  
     user.wait_for(job, "done")
     assert not alive(leader)
     assert told(user, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
-    assert (user.path / "log").read_text() == "start\nstart\n"
+    assert log_of(user) == ["start", "start"]
 
 
 def no_process():
@@ -91,7 +84,7 @@ def lifted(user, pid):
     assert status == 0
 
 
-def test_a_worker_that_may_start_no_process_waits_until_it_may(person):  # noqa: F811
+def test_a_worker_that_may_start_no_process_waits_until_it_may(person):
     """Not the job's fault: no budget is spent, and the worker lives."""
     user = person
     job = user.add("--max-retries", "0", "--max-crashes", "0", "--", "echo", "ran")
@@ -111,7 +104,7 @@ def test_a_worker_that_may_start_no_process_waits_until_it_may(person):  # noqa:
     assert (user.output(job), worker.poll()) == ("ran\n", None)
 
 
-def test_a_reaper_that_may_start_no_helper_waits_with_the_job_and_goes_on_itself(person):  # noqa: F811
+def test_a_reaper_that_may_start_no_helper_waits_with_the_job_and_goes_on_itself(person):
     """Without a helper nobody knows who carries the dead worker's token: not proven gone, never run twice."""
     user = person
     job = user.add("--max-crashes", "0", "-c", f"setsid sh -c '{GO}' >/dev/null 2>&1 & echo up; wait")
@@ -119,8 +112,7 @@ def test_a_reaper_that_may_start_no_helper_waits_with_the_job_and_goes_on_itself
     leader = user.leader(job)
     wait_until(lambda: user.output(job) == "up\n")
     os.kill(leader, signal.SIGKILL)
-    first.kill()
-    first.wait()
+    kill(first)
     second = user.start("work", "--poll-interval", "0.1", preexec_fn=no_process)
     wait_until(lambda: len(user.json("status")["workers"]) == 2)
     time.sleep(1.5)  # what a hasty one would take
@@ -130,7 +122,7 @@ def test_a_reaper_that_may_start_no_helper_waits_with_the_job_and_goes_on_itself
     assert [pid for pid, _ in processes_of(user.path, user.db)] == [second.pid]
 
 
-def test_output_that_may_not_be_written_fails_the_attempts_and_no_worker(person):  # noqa: F811
+def test_output_that_may_not_be_written_fails_the_attempts_and_no_worker(person):
     user = person
     output = user.path / ".spoolctl" / "output"
     first = user.add()
@@ -151,7 +143,7 @@ def test_output_that_may_not_be_written_fails_the_attempts_and_no_worker(person)
     assert user.show(first)["job"]["state"] == "done"
 
 
-def test_a_directory_that_may_not_be_entered_fails_the_attempt(person):  # noqa: F811
+def test_a_directory_that_may_not_be_entered_fails_the_attempt(person):
     user = person
     folder = user.path / "closed"
     folder.mkdir()
@@ -170,7 +162,7 @@ def test_a_directory_that_may_not_be_entered_fails_the_attempt(person):  # noqa:
 
 
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
-def test_a_worker_that_is_shut_out_of_its_queue_ends_its_trees_and_says_so(person, busy):  # noqa: F811
+def test_a_worker_that_is_shut_out_of_its_queue_ends_its_trees_and_says_so(person, busy):
     user = person
     job = user.add("-c", "setsid sleep 300 & sleep 300 & echo up; wait")
     if not busy:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from looking import started, told
 from support import clean_env, processes_of, wait_until
+from workers import children_of, kill, state_of
 
 from spoolctl.work import census, ending, probe
 
@@ -51,19 +53,6 @@ for n in range(10**9):
 """
 
 
-def state_of(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return None
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        return [int(word) for word in children.read().split()]
-
-
 @pytest.fixture
 def busy_disk(tmp_path_factory):
     """At every look there is a new process in state D."""
@@ -85,14 +74,10 @@ def test_a_tree_is_proven_gone_although_somebody_is_always_in_state_d(spool, bus
         "--backoff-base", "0", "-c", "[ $SPOOLCTL_ATTEMPT -gt 1 ] || { echo up; exec sleep 300; }"
     )
     worker = spool.start("work", "--json", "--grace", "0.5")
-    out = spool.output / str(job) / "1" / "stdout"
-    wait_until(lambda: out.exists() and out.read_bytes(), 20)
-    worker.kill()
-    worker.wait()
+    started(spool, job, b"up")
+    kill(worker)
     spool.work(check=0)
-    assert [one["event"] for one in spool.show(job)["events"]] == [
-        "added", "claimed", "reaped", "claimed", "succeeded",
-    ]  # fmt: skip
+    assert told(spool, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
 
 
 def test_a_session_is_known_although_its_leader_was_never_written_down(spool):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import fcntl
 import random
-import signal
 import sqlite3
 import sys
 import time
@@ -14,14 +13,17 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from looking import last, rows, started, told
 from support import alive, finish, wait_until
+from workers import GO, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
+
 SOON = 6  # seconds: 2 are promised, the rest is for a slow machine
-GO = "until [ -e go ]; do sleep 0.02; done"
 # Every process of an attempt holds descriptor 9, and with it the lock of its job.
 ALONE = 'exec 9>>"alone.$SPOOLCTL_JOB_ID"; flock -n 9 || { echo overlap >>log; exit 0; }; '
+
 # And descriptor 8, the lock of one of two slots.
 SLOT = (
     "exec 8>>slot.1; flock -n 8 || { exec 8>>slot.2; flock -n 8; } || { echo crowded >>log; exit 0; }; "
@@ -29,29 +31,10 @@ SLOT = (
 )
 
 
-def rows(spool, sql):
-    with closing(sqlite3.connect(spool.db, timeout=20)) as db:
-        return db.execute(sql).fetchall()
-
-
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
-
-
-def log_of(spool):
+def lines(spool):
+    """Of the file `log`, to which the jobs append."""
     path = spool.path / "log"
     return path.read_text().splitlines() if path.exists() else []
-
-
-def started(spool, job_id):
-    """Wait until the job's leader runs and is written down; its attempt."""
-    spool.wait_for(job_id, "running")
-    return wait_until(lambda: (one := spool.show(job_id)["attempts"][-1])["pid"] and one, 20)
-
-
-def kill(worker):
-    worker.send_signal(signal.SIGKILL)
-    worker.wait(20)
 
 
 def lives(spool, number):
@@ -67,13 +50,13 @@ def test_never_more_run_than_there_are_slots_although_workers_are_killed(spool):
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     pick = random.Random(seed)
-    lines = [
+    scripts = [
         f"{ALONE}{SLOT} {pick.choice(('', 'setsid sleep 300 &', '(trap : TERM; sleep 0.3; sleep 300) &'))} "
         f"sleep {pick.uniform(0, 0.3):.2f}"
         for _ in range(40)
     ]
     budget = ("--max-crashes", "none", "--backoff-base", "0.05", "--backoff-max", "0.1")
-    spool.json("add", "--from", "-", *budget, stdin="\n".join(lines).encode())
+    spool.json("add", "--from", "-", *budget, stdin="\n".join(scripts).encode())
 
     def worker():
         grace = pick.choice(("0.1", "0.4"))
@@ -88,7 +71,7 @@ def test_never_more_run_than_there_are_slots_although_workers_are_killed(spool):
         kill(workers[victim])
         workers[victim] = worker()
     wait_until(lambda: spool.json("status")["counts"]["done"] == 40, 90)
-    log = log_of(spool)
+    log = lines(spool)
     assert {line.split()[0] for line in log} == {"start"}
     assert len(set(log)) == 40
     crashes = rows(spool, "SELECT count(*) FROM job_events WHERE event = 'reaped'")[0][0]
@@ -141,7 +124,7 @@ def test_a_key_has_one_active_job_whatever_is_asked_of_it_at_once(spool):
     assert len(made) > 1
     wait_until(lambda: not sum(spool.json("status")["counts"][s] for s in ("queued", "running")), 30)
     assert holders(spool) == []
-    assert log_of(spool) == []
+    assert lines(spool) == []
 
 
 def test_a_kept_key_makes_one_job_for_ever(spool):
@@ -153,7 +136,7 @@ def test_a_kept_key_makes_one_job_for_ever(spool):
     assert [one["job_id"] for one in first + second] == [1] * 16
     assert [one["deduplicated"] for one in first].count(False) == 1
     assert all(one["deduplicated"] for one in second)
-    assert log_of(spool) == ["ran"]
+    assert lines(spool) == ["ran"]
 
 
 # --- the dead ---------------------------------------------------------------------------------------------
@@ -167,7 +150,7 @@ def test_of_several_that_notice_a_death_one_brings_the_job_back(spool):
     jobs = [spool.add(*budget, "-c", f"setsid sleep 300 & {script}") for _ in range(4)]
     for attempt_no in (1, 2):
         worker = spool.start("work", "--json", "-j", "4", "--grace", "0.5")
-        wait_until(lambda n=attempt_no: {f"{job} {n}" for job in jobs} <= set(log_of(spool)), 30)
+        wait_until(lambda n=attempt_no: {f"{job} {n}" for job in jobs} <= set(lines(spool)), 30)
         kill(worker)
         for job in jobs:
             spool.wait_for(job, "queued")
@@ -176,7 +159,7 @@ def test_of_several_that_notice_a_death_one_brings_the_job_back(spool):
         shown = spool.show(job)
         assert told(spool, job) == ["added", *["claimed", "reaped"] * 2, "claimed", "succeeded"]
         assert (shown["job"]["crashes"], shown["job"]["attempts"]) == (2, 2)
-    assert sorted(log_of(spool)) == sorted(f"{job} {n}" for job in jobs for n in (1, 2, 3))
+    assert sorted(lines(spool)) == sorted(f"{job} {n}" for job in jobs for n in (1, 2, 3))
     assert [one.poll() for one in others] == [None] * 5
 
 
@@ -236,7 +219,7 @@ def test_a_death_is_noticed_in_two_seconds_and_the_job_runs_again(spool, other):
     job = spool.add(*budget, "-c", script)
     worker = spool.start("work", "--json")
     started(spool, job)
-    wait_until(lambda: log_of(spool) == ["1"], 20)
+    wait_until(lambda: lines(spool) == ["1"], 20)
     if other == "busy":
         spool.add(*budget, "--priority", "1", "-c", "until [ -e free ]; do sleep 0.02; done")
     lane = ("--queue", "other") if other == "of another lane" else ()
@@ -244,7 +227,7 @@ def test_a_death_is_noticed_in_two_seconds_and_the_job_runs_again(spool, other):
     lives(spool, 2)
     if other == "busy":
         started(spool, job + 1)
-    old = spool.show(job)["attempts"][-1]["pid"]
+    old = last(spool, job)["pid"]
     died = time.time()
     kill(worker)
     wait_until(lambda: "reaped" in told(spool, job), 30)
@@ -257,4 +240,4 @@ def test_a_death_is_noticed_in_two_seconds_and_the_job_runs_again(spool, other):
     print(f"{other}: noticed after {at['reaped']:.2f} s, started after {at['claimed']:.2f} s")
     assert at["reaped"] < SOON
     assert told(spool, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
-    assert log_of(spool) == ["1", "2"]
+    assert lines(spool) == ["1", "2"]

@@ -9,32 +9,10 @@ import sys
 import time
 
 import pytest
-from recovering import (
-    AFTERWARDS,
-    DEAF,
-    EVENT,
-    GO,
-    STAYS,
-    VERBS,
-    ask,
-    asked,
-    ended,
-    hooked,
-    kill,
-    last,
-    log_of,
-    opened,
-    owner,
-    requested,
-    settled,
-    soak,
-    started,
-    state_of,
-    stop,
-    stopped,
-    told,
-)
+from asking import AFTERWARDS, EVENT, VERBS, ask, asked, owner, seen, settled, soak
+from looking import ended, last, log_of, opened, started, told
 from support import alive, finish, processes_of, wait_until
+from workers import DEAF, GO, STAYS, hooked, kill, lines_of, state_of, stop, stopped, talking, tell
 
 from spoolctl import clock
 from spoolctl.store import owners
@@ -47,15 +25,15 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
 
 
 @pytest.mark.parametrize(
-    ("seen", "verb"), [(False, "cancel"), (True, "retry"), soak(False, "retry"), soak(True, "cancel")]
+    ("told_of_it", "verb"), [(False, "cancel"), (True, "retry"), soak(False, "retry"), soak(True, "cancel")]
 )
-def test_the_caller_does_what_an_owner_that_dies_meanwhile_cannot(spool, verb, seen):
+def test_the_caller_does_what_an_owner_that_dies_meanwhile_cannot(spool, verb, told_of_it):
     job = spool.add("--max-crashes", "0", "-c", DEAF)
     worker = owner(spool, "--grace", "1.5")
     pid = started(spool, job, b"up")
-    if seen:
+    if told_of_it:
         caller = ask(spool, verb, job)
-        wait_until(lambda: requested(spool, job)[1], 10, "the owner's stamp")
+        seen(spool, job)
     else:
         stop(worker)
         caller = asked(spool, verb, job)
@@ -92,8 +70,7 @@ def test_a_child_that_is_recorded_while_the_owner_is_judged_is_ended_too(spool):
 def test_an_owner_that_comes_back_while_the_caller_ends_its_tree_settles_it_with_it_once(spool, verb):
     script = "trap 'echo term >>log' TERM; echo up; while :; do sleep 0.02; done"
     job = spool.add("-c", script)
-    with open(spool.path / "lines", "wb") as lines:
-        worker = spool.start("work", "-j", "2", "--poll-interval", "0.1", "--grace", "1", stderr=lines)
+    worker = talking(spool, "-j", "2", "--poll-interval", "0.1", "--grace", "1")
     pid = started(spool, job, b"up")
     after = [spool.add("--after", "1h", "-c", f"echo run >>log; {GO}") for _ in range(3)]
     stop(worker)
@@ -112,7 +89,7 @@ def test_an_owner_that_comes_back_while_the_caller_ends_its_tree_settles_it_with
     assert [spool.state(one) for one in after] == ["running", "running", "queued"]
     (spool.path / "go").touch()
     spool.wait_for(after[2], "done")
-    assert (spool.path / "lines").read_text().count(f"job {job} attempt 1 ") == 1
+    assert len(lines_of(spool, f"job {job} attempt 1 ")) == 1
 
 
 @pytest.mark.parametrize("fate", ["stopped", soak("dead")])
@@ -141,10 +118,8 @@ def test_a_worker_that_is_told_to_go_honours_a_request_before_and_after(spool, v
     started(spool, job, b"up")
     if first == "request":
         caller = ask(spool, verb, job)
-        wait_until(lambda: requested(spool, job)[1], 10, "the owner's stamp")
-    for _ in range(2):
-        worker.send_signal(signal.SIGTERM)
-        time.sleep(0.2)  # a second signal that comes at once may be one with the first
+        seen(spool, job)
+    tell(worker, signal.SIGTERM, signal.SIGTERM)
     if first == "signals":
         caller = asked(spool, verb, job)
     (spool.path / "free").touch()
@@ -194,7 +169,7 @@ def test_a_request_while_left_processes_are_ended_keeps_the_commands_own_outcome
     pid = started(spool, job)
     wait_until(lambda: not alive(pid), 10)
     caller = ask(spool, verb, job)
-    wait_until(lambda: requested(spool, job)[1], 10, "the owner's stamp")
+    seen(spool, job)
     (spool.path / "free").touch()
     answer = finish(caller, check=0)
     assert (answer.data["state"], answer.warnings) == (AFTERWARDS[verb], [])

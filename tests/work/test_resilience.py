@@ -4,41 +4,22 @@ quicker than a look. Real processes, real signals.
 
 from __future__ import annotations
 
-import array
 import fcntl
 import os
 import resource
-import socket
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 
 import pytest
+from looking import details, last, pid_in, rows, started
 from support import alive, clean_env, wait_until
+from workers import GO, kill, lines_of, talking
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
+
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def attempt_of(spool, job_id):
-    attempts = spool.show(job_id)["attempts"]
-    return attempts[-1] if attempts else None
-
-
-def rows(spool, sql):
-    with closing(sqlite3.connect(spool.db, timeout=20)) as db:
-        return db.execute(sql).fetchall()
-
-
-def leader(spool, job_id):
-    return wait_until(lambda: (one := attempt_of(spool, job_id)) and one["pid"], 20)
-
-
-def details(spool, job_id, event):
-    return [one["detail"] for one in spool.show(job_id)["events"] if one["event"] == event]
 
 
 def cpu(pid):
@@ -47,29 +28,23 @@ def cpu(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def pid_in(path):
-    return int(wait_until(lambda: path.exists() and path.read_text().strip(), 20))
-
-
 def test_a_worker_with_results_in_every_turn_sees_what_is_asked_of_the_others(spool):
     slow = spool.add("--priority", "9", "--timeout", "none", "--", "sleep", "300")
     spool.run("add", "--from", "-", stdin=b"true\n" * 4000)
-    with open(spool.path / "told", "wb") as told:
-        worker = spool.start("work", "-j", "3", stderr=told)
-        leader(spool, slow)
-        spool.json("cancel", str(slow), "--running", "--yes")
-        assert spool.json("status")["counts"]["queued"] > 0  # it had something to do all the time
-        spool.stop(worker)
-    assert f"job {slow} attempt 1 canceled" in (spool.path / "told").read_text()  # by its owner
+    worker = talking(spool, "-j", "3")
+    started(spool, slow)
+    spool.json("cancel", str(slow), "--running", "--yes")
+    assert spool.json("status")["counts"]["queued"] > 0  # it had something to do all the time
+    spool.stop(worker)
+    assert lines_of(spool, f"job {slow} attempt 1 canceled")  # by its owner
 
 
 def test_a_worker_that_may_leave_but_has_a_tree_to_end_waits_without_turning(spool):
     deaf = spool.add("-c", "trap '' TERM; echo $$ >pid; while :; do sleep 1; done")
     dead = spool.start("work", "--grace", "4")
     pid = pid_in(spool.path / "pid")
-    leader(spool, deaf)
-    dead.kill()
-    dead.wait()
+    started(spool, deaf)
+    kill(dead)
     worker = spool.start("work", "--idle-timeout", "0.2", "--max-jobs", "1")
     time.sleep(1)
     before = cpu(worker.pid)
@@ -91,10 +66,9 @@ def test_a_worker_takes_no_more_at_once_than_its_descriptors_suffice_for(spool):
 
 @pytest.mark.parametrize("spare", [0, 1])  # whatever is asked for first when there is none left
 def test_no_descriptor_to_be_had_is_not_the_jobs_fault(spool, spare):
-    held = spool.add("--priority", "9", "-c", "until [ -e go ]; do sleep 0.02; done")
-    with open(spool.path / "told", "wb") as told:
-        worker = spool.start("work", "-j", "4", stderr=told)
-    leader(spool, held)
+    held = spool.add("--priority", "9", "-c", GO)
+    worker = talking(spool, "-j", "4")
+    started(spool, held)
     # Taken away while it works: as on a machine on which somebody else took the last ones.
     most = max(map(int, os.listdir(f"/proc/{worker.pid}/fd"))) + 1 + spare
     before = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
@@ -109,16 +83,15 @@ def test_no_descriptor_to_be_had_is_not_the_jobs_fault(spool, spare):
     assert (shown["job"]["attempts"], shown["job"]["crashes"]) == (0, 0)
     assert {one["failure_reason"] for one in shown["attempts"]} == {None, "worker_shutdown"}
     assert len(shown["attempts"]) < 8  # it waits longer each time
-    assert (spool.path / "told").read_text().count("no process or descriptor to be had") == 1
+    assert len(lines_of(spool, "no process or descriptor to be had")) == 1
 
 
 def test_the_helpers_of_a_reaping_are_no_jobs_children(spool):
     deaf = spool.add("-c", "trap '' TERM; echo $$ >pid; while :; do sleep 0.02; done", "--max-crashes", "0")
     dead = spool.start("work", "--grace", "3")
     pid_in(spool.path / "pid")
-    leader(spool, deaf)
-    dead.kill()
-    dead.wait()
+    started(spool, deaf)
+    kill(dead)
     others = spool.run("add", "--from", "-", stdin=b"sleep 0.01\n" * 150)
     # New processes all the time, so that there is somebody to ask for.
     churn = subprocess.Popen(["sh", "-c", "while :; do sleep 0.3 & sleep 0.02; done"])
@@ -132,15 +105,22 @@ def test_the_helpers_of_a_reaping_are_no_jobs_children(spool):
     assert {tuple(details(spool, job, "succeeded")) for job in range(deaf + 1, deaf + 151)} == {(None,)}
 
 
+START = """
+import os, sys
+os.unlink(sys.executable)
+from spoolctl.__main__ import main
+main()
+"""
+
+
 def test_a_helper_that_cannot_be_started_stops_no_worker(spool):
     interpreter = spool.path / "python"
     interpreter.symlink_to(os.path.realpath(sys.executable))
     lost = spool.add("--max-crashes", "0", "-c", "echo $$ >pid; exec sleep 300")
     dead = spool.start("work", "--grace", "0.5")
     pid_in(spool.path / "pid")
-    leader(spool, lost)
-    dead.kill()
-    dead.wait()
+    started(spool, lost)
+    kill(dead)
     env = clean_env(PYTHONPATH=os.pathsep.join(path for path in sys.path if path), PYTHONHOME=sys.base_prefix)
     worker = subprocess.Popen(
         [str(interpreter), "-c", START, "work", "--max-jobs", "2"], cwd=spool.path, env=env,
@@ -148,20 +128,12 @@ def test_a_helper_that_cannot_be_started_stops_no_worker(spool):
     )  # fmt: skip
     spool._started.append(worker)
     other = spool.add("-c", "sleep 2")
-    leader(spool, other)
+    started(spool, other)
     spool.wait_for(other, "done")
     assert worker.poll() is None
     spool.stop(worker)
     spool.work()  # one that has its interpreter takes the dead one's job back
     assert spool.state(lost) == "dead"
-
-
-START = """
-import os, sys
-os.unlink(sys.executable)
-from spoolctl.__main__ import main
-main()
-"""
 
 
 def test_a_token_that_is_not_ours_makes_nobody_a_kept_child(spool):
@@ -174,32 +146,6 @@ def test_a_token_that_is_not_ours_makes_nobody_a_kept_child(spool):
     assert worker.wait(20) == 0
     assert not alive(pid)
     assert (spool.state(keeps), spool.state(leaves)) == ("done", "done")
-
-
-def test_the_lock_of_a_worker_that_left_a_stuck_tree_behind_proves_its_death(spool):
-    with closing(socket.socket(socket.AF_UNIX)) as listener:
-        listener.bind(str(spool.path / "s"))
-        listener.listen()
-        give = (
-            "import array, socket; s = socket.socket(socket.AF_UNIX); s.connect('s'); "
-            "s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])"
-        )
-        job = spool.add("--max-retries", "0", "--", sys.executable, "-c", give)
-        worker = spool.start("work", "--grace", "0.2")
-        theirs, _ = listener.accept()
-        with closing(theirs):
-            _, sent, _, _ = theirs.recvmsg(1, socket.CMSG_SPACE(4))
-            held = array.array("i", sent[0][2])[0]  # its capture file, and the lock with it
-            try:
-                wait_until(lambda: spool.show(job)["job"]["ending"], 20)
-                assert spool.stop(worker) == 0
-                assert spool.state(job) == "running"
-                assert os.listdir(spool.db.parent / "workers") == ["1.lock"]
-            finally:
-                os.close(held)
-    spool.work()
-    assert details(spool, job, "reaped") != []
-    assert os.listdir(spool.db.parent / "workers") == []
 
 
 QUICK = """
@@ -232,7 +178,7 @@ def test_one_that_forks_and_leaves_again_and_again_is_ended(spool, pause, timeou
     )  # fmt: skip
     done = spool.work("--grace", "0.5")
     assert done.exit == 0
-    assert attempt_of(spool, job)["state"] == ("succeeded" if timeout == "none" else "timed_out")
+    assert last(spool, job)["state"] == ("succeeded" if timeout == "none" else "timed_out")
     time.sleep(0.1)
     seen = beat.stat().st_mtime_ns
     time.sleep(0.3)

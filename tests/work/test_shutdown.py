@@ -4,72 +4,21 @@
 
 from __future__ import annotations
 
-import array
 import fcntl
 import os
 import pty
 import random
 import signal
-import socket
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 
 import pytest
+from looking import change, last, rows, started, told
 from support import alive, clean_env, command, wait_until
+from workers import DEAF, GIVE_AWAY, GO, given_away, hooked, kill, tell
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
-
-GO = "until [ -e go ]; do sleep 0.02; done"
-
-# A worker that tells itself to stop, one or more times, when it first passes a named point.
-HOOKED = """
-import os, signal, sys
-from spoolctl import hooks
-point, times = sys.argv.pop(1), int(sys.argv.pop(1))
-def act():
-    del hooks.AT[point]
-    for _ in range(times):
-        os.kill(os.getpid(), signal.SIGTERM)
-hooks.AT[point] = act
-from spoolctl.__main__ import main
-main()
-"""
-
-
-def rows(spool, sql):
-    with closing(sqlite3.connect(spool.db, timeout=20)) as db:
-        return db.execute(sql).fetchall()
-
-
-def last(spool, job_id):
-    return spool.show(job_id)["attempts"][-1]
-
-
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
-
-
-def started(spool, job_id):
-    """Wait until the job's leader runs and is written down; its pid."""
-    spool.wait_for(job_id, "running")
-    return wait_until(lambda: last(spool, job_id)["pid"], 20)
-
-
-def pending(pid, number):
-    with open(f"/proc/{pid}/status") as status:
-        fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
-    return int(fields["ShdPnd"], 16) >> (number - 1) & 1
-
-
-def tell(worker, number, times=1):
-    """Signals that all arrive: the kernel merges equal ones that are still pending."""
-    for _ in range(times):
-        worker.send_signal(number)
-        wait_until(lambda: worker.poll() is not None or not pending(worker.pid, number), 10)
-        time.sleep(0.05)  # from taken by the interpreter to seen by the loop
 
 
 def nothing_half_done(spool):
@@ -91,11 +40,7 @@ def test_told_between_claim_spawn_and_record_a_job_runs_whole_or_is_given_back(s
         "echo begun >>log; sleep 0.3; echo over >>log" if times == 1 else "setsid sleep 300 & exec sleep 300"
     )
     jobs = [spool.add("--max-retries", "0", "--max-crashes", "0", "-c", script) for _ in range(3)]
-    worker = subprocess.Popen(
-        [sys.executable, "-c", HOOKED, point, str(times), "work", "--json", "-j", "3"],
-        cwd=spool.path, env=clean_env(), stdout=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    spool._started.append(worker)
+    worker = hooked(spool, point, signal.SIGTERM, "work", "--json", "-j", "3", times=times)
     assert worker.wait(30) == 0
     nothing_half_done(spool)
     states = [spool.state(job) for job in jobs]
@@ -144,13 +89,10 @@ def test_told_at_any_moment_a_busy_worker_costs_no_job_anything(spool):
 
 
 def test_told_while_it_ends_the_tree_of_a_dead_worker_it_leaves_that_to_the_next(spool):
-    deaf = spool.add("--max-crashes", "0", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    deaf = spool.add("--max-crashes", "0", "-c", DEAF)
     first = spool.start("work", "--grace", "20")
-    started(spool, deaf)
-    out = spool.output / str(deaf) / "1" / "stdout"
-    wait_until(lambda: out.read_bytes() == b"up\n")
-    first.kill()
-    first.wait()
+    started(spool, deaf, b"up\n")
+    kill(first)
     second = spool.start("work", "--json")
     wait_until(lambda: [w["alive"] for w in spool.json("status")["workers"]].count(True) == 1)
     began = time.monotonic()
@@ -158,8 +100,7 @@ def test_told_while_it_ends_the_tree_of_a_dead_worker_it_leaves_that_to_the_next
     assert second.wait(20) == 0
     assert time.monotonic() - began < 15  # not the grace of the other's tree
     assert (spool.state(deaf), spool.json("status")["orphaned"]) == ("running", 1)
-    with closing(sqlite3.connect(spool.db)) as db, db:
-        db.execute("UPDATE workers SET grace = 0.2")
+    change(spool, "UPDATE workers SET grace = 0.2")
     spool.work(check=0)
     assert told(spool, deaf) == ["added", "claimed", "reaped", "dead"]
 
@@ -304,35 +245,16 @@ def test_a_terminal_that_nobody_reads_does_not_stop_the_queue(spool, terminal):
 # --- many attempts, each in another state -----------------------------------------------------------------
 
 
-def be_no_member():
-    """Whoever holds a capture file and is not clearly older than the attempt belongs to its tree."""
-    with open("/proc/self/stat") as stat:
-        born = int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-    wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > born + 2, 10)
-
-
-GIVE_AWAY = (
-    "import array, socket; s = socket.socket(socket.AF_UNIX); s.connect('s'); "
-    "s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])"
-)
-
-
 def test_a_worker_with_attempts_in_every_state_records_what_ended_and_leaves_the_stuck_one_to_others(spool):
-    be_no_member()
     once = ("--max-retries", "0")
-    with closing(socket.socket(socket.AF_UNIX)) as listener:
-        listener.bind(str(spool.path / "s"))
-        listener.listen()
+    with given_away(spool) as receive:
         stuck = spool.add(*once, "--max-crashes", "0", "--", sys.executable, "-c", GIVE_AWAY)
-        deaf = spool.add(*once, "-c", "trap '' TERM; while :; do sleep 0.05; done")
+        deaf = spool.add(*once, "-c", DEAF)
         quick = spool.add(*once, "-c", "until [ -e quick ]; do sleep 0.02; done; exit 3")
         whole = spool.add(*once, "-c", f"setsid sleep 300 & {GO}; exit 0")
         worker = spool.start("work", "--json", "-j", "4", "--grace", "2")
-        theirs, _ = listener.accept()
-    with closing(theirs):
-        _, sent, _, _ = theirs.recvmsg(1, socket.CMSG_SPACE(4))
-        held = array.array("i", sent[0][2])[0]  # the stuck one's capture file, and the lock with it
-    try:
+        held = receive()
+    with held:
         pids = [started(spool, job) for job in (deaf, quick, whole)]
         wait_until(lambda: spool.show(stuck)["job"]["ending"], 20)
         cancel = spool.start("cancel", str(deaf), "--running", "--yes")
@@ -341,7 +263,7 @@ def test_a_worker_with_attempts_in_every_state_records_what_ended_and_leaves_the
             fcntl.flock(gate, fcntl.LOCK_EX)  # from here on what ends is pending
             (spool.path / "quick").touch()
             wait_until(lambda: not alive(pids[1]), 20)
-            tell(worker, signal.SIGTERM, 2)
+            tell(worker, signal.SIGTERM, signal.SIGTERM)
             assert worker.poll() is None  # it has results to write
             assert {spool.state(job) for job in (stuck, deaf, quick, whole)} == {"running"}
         assert worker.wait(20) == 0
@@ -354,8 +276,6 @@ def test_a_worker_with_attempts_in_every_state_records_what_ended_and_leaves_the
         assert spool.state(stuck) == "running"  # shown, with its owner's row, for the reapers
         assert spool.json("status")["orphaned"] == 1
         assert len(rows(spool, "SELECT label FROM workers")) == 1
-    finally:
-        os.close(held)
     (spool.path / "go").touch()
     spool.work(check=0)
     assert told(spool, stuck)[-2:] == ["reaped", "dead"]

@@ -8,31 +8,16 @@ import fcntl
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import time
-from contextlib import closing
 
 import pytest
+from looking import last, rows, started, told
 from support import alive, clean_env, command, wait_until
+from workers import GO, tell, through
 
-GO = "until [ -e go ]; do sleep 0.02; done"
 STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 NAMES = {number: number.name for number in STOPPING}
-
-
-def last(spool, job_id):
-    return spool.show(job_id)["attempts"][-1]
-
-
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
-
-
-def started(spool, job_id):
-    """Wait until the job's leader runs and is written down; its pid."""
-    spool.wait_for(job_id, "running")
-    return wait_until(lambda: last(spool, job_id)["pid"], 20)
 
 
 def answer_of(worker):
@@ -41,23 +26,7 @@ def answer_of(worker):
 
 
 def workers_left(spool):
-    with closing(sqlite3.connect(spool.db)) as db:
-        (rows,) = db.execute("SELECT count(*) FROM workers").fetchone()
-    return rows + len(os.listdir(spool.db.parent / "workers"))
-
-
-def stop_twice(worker, first, second):
-    """Two signals, the second only when the first has arrived: the kernel merges equal pending ones."""
-    worker.send_signal(first)
-    wait_until(lambda: not pending(worker.pid, first), 10)
-    time.sleep(0.05)
-    worker.send_signal(second)
-
-
-def pending(pid, number):
-    with open(f"/proc/{pid}/status") as status:
-        fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
-    return int(fields["ShdPnd"], 16) >> (number - 1) & 1
+    return rows(spool, "SELECT count(*) FROM workers")[0][0] + len(os.listdir(spool.db.parent / "workers"))
 
 
 @pytest.mark.parametrize("number", STOPPING, ids=NAMES.get)
@@ -65,8 +34,7 @@ def test_the_first_signal_claims_nothing_more_and_lets_what_runs_finish(spool, n
     running = spool.add("-c", GO)
     worker = spool.start("work", "--json", "-j", "3", "--poll-interval", "0.05")
     leader = started(spool, running)
-    worker.send_signal(number)
-    wait_until(lambda: not pending(worker.pid, number), 10)
+    tell(worker, number)
     more = spool.add("--", "true")
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(0.4)
@@ -88,10 +56,9 @@ def test_the_second_ends_the_trees_and_queues_the_jobs_again_for_nothing(spool, 
     jobs = [spool.add("--max-retries", "0", "--max-crashes", "0", "-c", script) for _ in range(2)]
     worker = spool.start("work", "--json", "-j", "2")
     for job in jobs:
-        started(spool, job)
-        wait_until(lambda job=job: (spool.output / str(job) / "1" / "stdout").read_bytes() == b"up\n")
+        started(spool, job, b"up\n")
     began = time.time()
-    stop_twice(worker, first, second)
+    tell(worker, first, second)
     assert answer_of(worker) == {"stopped": True, "executed": 2}
     assert worker.returncode == 0
     assert time.time() - began < 4.5  # they obey TERM: nobody waits for the grace
@@ -114,7 +81,7 @@ def test_the_second_signal_gives_the_deaf_their_grace_and_then_kills(spool):
     worker = spool.start("work", "--json", "--drain", "--grace", "0.6")
     wait_until(lambda: out.exists() and out.read_bytes() == b"up\n")
     began = time.monotonic()
-    stop_twice(worker, signal.SIGTERM, signal.SIGTERM)
+    tell(worker, signal.SIGTERM, signal.SIGTERM)
     data = answer_of(worker)
     assert time.monotonic() - began >= 0.6
     assert (data["drained"], data["executed"], data["failed"]) == (False, 1, 0)
@@ -128,7 +95,7 @@ def test_once_says_that_it_was_interrupted(spool):
     job = spool.add("-c", "echo up; exec sleep 300")
     worker = spool.start("work", "--json", "--once")
     started(spool, job)
-    stop_twice(worker, signal.SIGTERM, signal.SIGTERM)
+    tell(worker, signal.SIGTERM, signal.SIGTERM)
     assert answer_of(worker) == {
         "claimed": True,
         "job_id": job,
@@ -141,16 +108,13 @@ def test_once_says_that_it_was_interrupted(spool):
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(spool, number):
     job = spool.add("-c", GO)
-    prefix = ["sh", "-c", f'trap "" {number}; exec "$@"', "sh"]
     worker = subprocess.Popen(
-        [*prefix, *command("work", "--drain", "--json")],
+        [*through(f'trap "" {number}'), *command("work", "--drain", "--json")],
         cwd=spool.path, env=clean_env(), stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
         leader = started(spool, job)
-        for _ in range(3):
-            worker.send_signal(number)
-            wait_until(lambda: not pending(worker.pid, number), 10)
+        tell(worker, number, number, number)
         assert (worker.poll(), alive(leader)) == (None, True)
         (spool.path / "go").touch()
         assert answer_of(worker)["drained"] is True
@@ -161,9 +125,8 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(spool, number):
 
 
 def test_an_ignored_term_is_heard_all_the_same(spool):
-    prefix = ["sh", "-c", 'trap "" TERM HUP; exec "$@"', "sh"]
     worker = subprocess.Popen(
-        [*prefix, *command("work", "--json")],
+        [*through('trap "" TERM HUP'), *command("work", "--json")],
         cwd=spool.path, env=clean_env(), stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:

@@ -1,36 +1,106 @@
 """SPEC 5: nobody but a member of the attempt is ever signalled: not who was given a member's number since,
-and not ourselves. Numbers come again on purpose, in a small pid namespace.
+and not ourselves. What is refused is refused in one place; and numbers come again on purpose, in a small pid
+namespace.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
+from looking import begun, pid_in, told
 from support import alive, wait_until
+from workers import GO
+
+from spoolctl.work import proc, signals
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
 
-def last(spool, job_id):
-    return spool.show(job_id)["attempts"][-1]
+# --- the one place that signals ---------------------------------------------------------------------------
 
 
-def told(spool, job_id):
-    return [event["event"] for event in spool.show(job_id)["events"]]
+@pytest.fixture
+def sent(monkeypatch):
+    """What would have been sent, and to whom; nothing is."""
+    log = []
+    monkeypatch.setattr(os, "kill", lambda *call: log.append(("kill", *call)))
+    monkeypatch.setattr(os, "killpg", lambda *call: log.append(("killpg", *call)))
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *call: log.append(("pidfd", *call)))
+    return log
 
 
-def begun(spool, job_id):
-    """(pid of the worker, pid of the leader), once both are written down."""
-    attempt = wait_until(lambda: (all_ := spool.show(job_id)["attempts"]) and all_[-1]["pid"] and all_[-1])
-    return attempt["worker_pid"], attempt["pid"]
+@pytest.fixture
+def other():
+    one = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    yield one
+    one.kill()
+    one.wait()
 
+
+def under(pid):
+    """A member as a scan would give it, under this number."""
+    one = proc.stat(os.getpid())
+    one.pid = pid
+    return one
+
+
+@pytest.mark.parametrize("pid", [1, 0, -1, -2])
+def test_nobody_signals_the_first_process_or_numbers_that_mean_many(sent, pid):
+    assert signals.to_process(under(pid), signal.SIGKILL) == signals.DENIED
+    assert signals.to_group(pid, signal.SIGKILL) == signals.DENIED
+    assert sent == []
+
+
+def test_nobody_signals_itself_or_its_own_group(sent):
+    assert signals.to_process(proc.stat(os.getpid()), signal.SIGTERM) == signals.DENIED
+    assert signals.to_group(os.getpgrp(), signal.SIGTERM) == signals.DENIED
+    assert sent == []
+
+
+def test_a_number_that_means_another_process_by_now_is_not_signalled(other, sent):
+    seen = proc.stat(other.pid)
+    for start in (seen.start - 1, seen.start + 1):
+        stale = proc.stat(other.pid)
+        stale.start = start
+        assert signals.to_process(stale, signal.SIGKILL) == signals.GONE
+    assert sent == []
+    assert signals.to_process(seen, signal.SIGKILL) == signals.SENT
+    assert [call[0] for call in sent] == ["pidfd"]
+
+
+def test_one_that_has_ended_is_gone_and_one_that_lives_is_reached(other):
+    seen = proc.stat(other.pid)
+    assert signals.to_process(seen, signal.SIGTERM) == signals.SENT
+    wait_until(lambda: proc.stat(other.pid).gone, 20)
+    assert signals.to_process(seen, signal.SIGTERM) == signals.GONE  # nobody has waited for it yet
+    assert other.wait() == -signal.SIGTERM
+    assert signals.to_process(seen, signal.SIGTERM) == signals.GONE
+    assert signals.to_group(other.pid, signal.SIGTERM) == signals.GONE
+
+
+def test_who_takes_the_number_between_the_look_and_the_signal_is_not_reached(other, sent, monkeypatch):
+    """It is opened first and judged after that, so what is signalled is what was judged."""
+    seen = proc.stat(other.pid)
+    order = []
+    opened, stat = os.pidfd_open, proc.stat
+    monkeypatch.setattr(os, "pidfd_open", lambda *call: order.append("open") or opened(*call))
+    monkeypatch.setattr(proc, "stat", lambda pid: order.append("judge") or stat(pid))
+    assert signals.to_process(seen, signal.SIGKILL) == signals.SENT
+    assert order == ["open", "judge"]
+
+
+# --- numbers that come again ------------------------------------------------------------------------------
 
 ACTORS = {
     "work": ("work", "--json", "--drain"),
     "cancel": ("cancel", "1", "--running", "--yes", "--json"),
     "retry": ("retry", "1", "--force", "--json"),
 }
+
 AFTER = {"work": "done", "cancel": "canceled", "retry": "queued"}
 
 
@@ -74,11 +144,11 @@ def test_who_was_given_the_number_of_a_dead_worker_is_left_alone(spool, namespac
 
 def test_what_its_session_alone_shows_is_ended_although_the_leader_is_gone(spool):
     """The other side: no token, no lock, no parent of ours, but the very session begun for the job."""
-    left = "env -i sleep 300 >/dev/null 2>&1 & echo $! >left; until [ -e go ]; do sleep 0.02; done"
+    left = f"env -i sleep 300 >/dev/null 2>&1 & echo $! >left; {GO}"
     job = spool.add("--backoff-base", "0", "-c", f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ {left}; }}")
     worker = spool.start("work", "--json")
     _, leader = begun(spool, job)
-    pid = int(wait_until(lambda: (path := spool.path / "left").exists() and path.read_text().strip(), 20))
+    pid = pid_in(spool.path / "left")
     worker.kill()
     worker.wait()
     (spool.path / "go").touch()

@@ -13,7 +13,9 @@ import sys
 import time
 
 import pytest
-from support import alive, clean_env, wait_until
+from looking import pid_in, started
+from support import alive, wait_until
+from workers import kill, scripted
 
 from spoolctl.work import darwin, deaths, identity, linux, proc
 
@@ -185,13 +187,7 @@ plain_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ta
 
 def plain(spool, *tokens):
     """A worker as it would be elsewhere."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PLAIN, "work", "--json", *tokens],
-        cwd=spool.path, env=clean_env(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
-    spool._started.append(process)
-    return process
+    return scripted(spool, PLAIN, "work", "--json", *tokens)
 
 
 @plain_only
@@ -216,11 +212,9 @@ def test_without_tokens_the_capture_lock_holds_the_job_back_until_its_tree_is_go
     job = spool.add("--backoff-base", "0", "-c", f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ {script}; }}")
     worker = plain(spool, "--grace", "0.2")
     spool.wait_for(job, "running")
-    pid = int(wait_until(lambda: (p := spool.path / "pid").exists() and p.read_text().strip(), 20))
-    wait_until(lambda: spool.show(job)["attempts"][0]["pid"], 20)
-    worker.kill()
-    worker.wait()
-    leader = spool.show(job)["attempts"][0]["pid"]
+    pid = pid_in(spool.path / "pid")
+    leader = started(spool, job)
+    kill(worker)
     plain(spool)
     wait_until(lambda: not alive(leader), 20)
     wait_until(lambda: spool.show(job)["job"]["ending"], 20)  # held, and shown
@@ -234,11 +228,10 @@ def test_without_pidfd_a_dead_owner_is_found_by_the_look_once_a_second(spool):
     job = spool.add("--backoff-base", "0", "-c", "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
     worker = plain(spool)
     wait_until(lambda: spool.json("status")["workers"], 20)
-    wait_until(lambda: (a := spool.show(job)["attempts"]) and a[0]["pid"], 20)
+    started(spool, job)
     plain(spool, "--queue", "other")
     wait_until(lambda: len(spool.json("status")["workers"]) == 2, 20)
-    worker.kill()
-    worker.wait()
+    kill(worker)
     began = time.monotonic()
     spool.wait_for(job, "queued")
     assert time.monotonic() - began < 10  # promised are 2 s; this only tells it from never

@@ -11,9 +11,9 @@ import tempfile
 import time
 from collections import Counter
 
-import chaos_jobs
+from . import jobs
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TICK = 0.01
 
 # What a call may answer beside success.
@@ -109,12 +109,12 @@ class Staff:
     def hire(self, place):
         if place in self.workers:
             return
-        lane = chaos_jobs.LANES[place % len(chaos_jobs.LANES)]
+        lane = jobs.LANES[place % len(jobs.LANES)]
         pick = self.random.choice
         words = ["--queue", lane, "--grace", pick(("0.2", "0.5", "1"))]
         words += ["--poll-interval", pick(("0.2", "0.5", "1", "5")), "-j", str(pick((1, 1, 2, 3, 4)))]
         if lane == "narrow":
-            words += ["--slots", str(chaos_jobs.SLOTS)]
+            words += ["--slots", str(jobs.SLOTS)]
         if self.violent and self.random.random() < 0.25:
             words += pick((["--max-jobs", "12"], ["--idle-timeout", "1"], ["--drain"]))
         self.hired += 1

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import time
 
-import chaos_jobs
-import chaos_verdict
-from chaos_staff import Staff
+from . import jobs, verdict
+from .staff import Staff
 
 PACE = 16  # jobs that arrive in a second
 CALLS = 8  # at once; readers only half of them
@@ -91,9 +90,9 @@ class Chaos(Staff):
                 self.coming -= 1
 
         if len(batch) == 1:
-            self.call("add", *chaos_jobs.flags(batch[0]), then=then)
+            self.call("add", *jobs.flags(batch[0]), then=then)
         else:
-            self.call("add", "--from", "-", feed="".join(map(chaos_jobs.line, batch)), then=then)
+            self.call("add", "--from", "-", feed="".join(map(jobs.line, batch)), then=then)
 
     def some_jobs(self, *kinds):
         known = [job_id for kind in kinds for job_id in self.seen[kind]]
@@ -108,8 +107,8 @@ class Chaos(Staff):
         """Ask something of running jobs: of those that have run longest, for they may still when it comes."""
 
         def then(data, code):
-            jobs = sorted(data["jobs"], key=lambda job: job["started_at"]) if data else []
-            ids = [str(job["id"]) for job in jobs[: len(jobs) // 2 + 1]]
+            running = sorted(data["jobs"], key=lambda job: job["started_at"]) if data else []
+            ids = [str(job["id"]) for job in running[: len(running) // 2 + 1]]
             if ids:
                 self.call(words[0], *self.random.sample(ids, min(len(ids), self.few())), *words[1:])
 
@@ -171,7 +170,7 @@ class Chaos(Staff):
         while number < self.options.jobs:
             size = self.random.choice((1, 1, 1, 2, 5, 10, 30))
             size = min(size, self.options.jobs - number)
-            batch = [chaos_jobs.job(self.random, number + n) for n in range(size)]
+            batch = [jobs.job(self.random, number + n) for n in range(size)]
             number += size
             self.coming += 1
             self.at(when, lambda batch=batch: self.waiting.append(batch))
@@ -179,12 +178,12 @@ class Chaos(Staff):
         return when
 
     def run(self):
-        chaos_jobs.prepare(self.folder)
+        jobs.prepare(self.folder)
         os.mkdir(f"{self.folder}/told")
         for name in ("log", "frames"):
             open(f"{self.folder}/{name}", "w").close()
         length = self.arrivals()
-        self.waiting.append([chaos_jobs.job(self.random, -1)])  # the queue is made before anybody reads it
+        self.waiting.append([jobs.job(self.random, -1)])  # the queue is made before anybody reads it
         self.coming += 1
         self.until(lambda: self.acknowledged, QUIET, "the first job")
         self.follow()
@@ -222,7 +221,7 @@ class Chaos(Staff):
             self.go_on(worker)
         for place in range(self.options.workers):
             self.hire(place)
-        lanes = sorted(set(chaos_jobs.LANES))
+        lanes = sorted(set(jobs.LANES))
         active = [1]
 
         def look():
@@ -253,8 +252,8 @@ class Chaos(Staff):
         frames = self.frames()
         left = processes_below(self.folder, f"{self.spool}/queue.db")
         self.broken += [f"process {pid} is left: {words}" for pid, words in left]
-        run = chaos_verdict.Run(self.folder)
-        broken, facts = chaos_verdict.verdict(run, self.acknowledged, frames, self.biggest_wal)
+        run = verdict.Run(self.folder)
+        broken, facts = verdict.verdict(run, self.acknowledged, frames, self.biggest_wal)
         self.broken += broken
         recoveries = sorted(
             frame["at"] - self.died[frame["worker_id"]]
