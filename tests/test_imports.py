@@ -88,7 +88,9 @@ OWN = {
         "work.ending work.house work.identity work.leaving work.loop work.linux work.membership"
         " work.probe work.proc"
     )
-    | words("work.census work.reap work.shift work.signals work.stops work.tally work.tree work.turn"),
+    | words(
+        "work.census work.scene work.reap work.shift work.signals work.stops work.tally work.tree work.turn"
+    ),
     "wait": NAMED_JOBS | words("store.awaited verbs._progress verbs.wait"),
     "status": JOBS | LIVENESS | words("store.attempts store.claim store.counts verbs.status"),
     "list": NAMED_JOBS | words("store.filter store.listing verbs.list"),

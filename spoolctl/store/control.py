@@ -43,7 +43,7 @@ WHERE id = :id AND state = 'running' AND attempt_no = :attempt_no AND request IS
   AND request_seen_at IS NULL
 """
 REQUESTS_OF = """
-SELECT id, attempt_no, request FROM jobs INDEXED BY jobs_running
+SELECT id, attempt_no, request, request_seen_at FROM jobs INDEXED BY jobs_running
 WHERE state = 'running' AND owner = :owner AND request IS NOT NULL ORDER BY id
 """
 KEY_HOLDER = """
@@ -116,8 +116,8 @@ def stamp(conn: "sqlite3.Connection", job_id: int, attempt_no: int, now: float) 
     conn.execute(STAMP_IF_RUNNING, {"id": job_id, "attempt_no": attempt_no, "now": now})
 
 
-def requests_of(db: Db, owner: int) -> "list[tuple[int, int, str]]":
-    """(job id, attempt number, request) of this owner's running jobs."""
+def requests_of(db: Db, owner: int) -> "list[tuple[int, int, str, float | None]]":
+    """(job id, attempt number, request, when it was seen) of this owner's running jobs."""
     return db.all(REQUESTS_OF, {"owner": owner})
 
 

@@ -12,7 +12,8 @@ from ..paths import Spool, raw
 from . import proc, signals
 from .capture import Capture
 from .probe import Probe
-from .tree import Tree, with_descendants
+from .scene import Scene
+from .tree import Tree
 
 PR_SET_CHILD_SUBREAPER = 36
 KEPT = 10_000  # tokens of attempts with kept children that are remembered
@@ -104,17 +105,25 @@ class Adoption:
         if one.session in self.kept_sessions:
             self.owners[key] = None
             return
+        for tree in self.leaders.values():
+            if key in tree.known:  # it was a descendant before whoever stood between had gone
+                self.owners[key] = tree
+                return
         held = proc.locks(one.pid, raw(self.spool.output) + b"/")
-        if held is not None:
+        if held:
             for tree in self.leaders.values():
-                if held.startswith(tree.prefix):
+                if any(path.startswith(tree.prefix) for path in held):
                     self.owners[key] = tree
                     return
         if len(self.leaders) == 1 and not self.kept_any:
             self.owners[key] = next(iter(self.leaders.values()))
             return
-        self.shared[key] = {tree for tree in self.leaders.values() if tree.start_ticks <= one.start}
-        self._unasked.add(key)
+        trees = {tree for tree in self.leaders.values() if tree.start_ticks <= one.start}
+        if trees:
+            self.shared[key] = trees
+            self._unasked.add(key)
+        else:
+            self.owners[key] = None  # older than every attempt: what a kept one left
 
     def _hear(self) -> None:
         if self._probe is not None:
@@ -169,8 +178,15 @@ class Adoption:
         for key, owner in list(self.owners.items()):
             if owner is tree:
                 self.owners[key] = None
-        for trees in self.shared.values():
+        for key, trees in list(self.shared.items()):
             trees.discard(tree)
+            if not trees:  # only kept ones are left that it can come from
+                self.owners[key] = None
+                del self.shared[key]
+
+    def tidy(self) -> None:
+        """Once in a while: what was kept may have ended."""
+        self.refresh()
         if self.kept_sessions:
             alive = {one.session for one in proc.all_stats()}
             self.kept_sessions &= alive
@@ -190,6 +206,7 @@ class OwnTree(Tree):
         self.files = files
         self.subreaper = subreaper
         self.reaped = False  # the leader's number is no longer its own
+        self.known: "set[tuple[int, int]]" = set()  # found at some look, and still there
         self.start_ticks = start if start is not None else self.began
         adoption.leaders[pid] = self
 
@@ -224,22 +241,26 @@ class OwnTree(Tree):
                     struck.add(key)
         return struck
 
-    def members(self) -> "list[proc.Stat]":
+    def members(self, scene: Scene) -> "list[proc.Stat]":
         if not self.subreaper:
-            return super().members()
+            return super().members(scene)
         self.adoption.refresh()
-        stats = {one.pid: one for one in proc.all_stats()}
+        stats = scene.stats
         roots = [one for one in stats.values() if self.pid in (one.session, one.pgrp)]
-        found = with_descendants(roots + self.adoption.of(self, stats), stats)
+        found = scene.with_descendants(roots + self.adoption.of(self, stats))
         if not any(not one.gone for one in found.values()) and self.files.held():
             # Somebody no descendant was given a capture file, and with it the lock.
             found = {
                 one.pid: one
                 for one in stats.values()
-                if self._could_belong(one) and proc.locks(one.pid, self.prefix)
+                if one.start >= self.began and not one.gone and proc.locks(one.pid, self.prefix)
             }
         found.pop(os.getpid(), None)
+        self.known = (self.known & scene.living) | {(one.pid, one.start) for one in found.values()}
         return [one for one in found.values() if not one.gone]
+
+    def unanswered(self) -> "list[int]":
+        return [] if self.subreaper else super().unanswered()
 
     def unseen(self) -> bool:
         return not self.files.held() if self.subreaper else super().unseen()

@@ -77,12 +77,12 @@ def heed(shift: "Shift") -> None:
         if mine.get(one.job_id) != one.attempt_no:
             lose(shift, one.key)
     asked = control.requests_of(shift.db, shift.me.instance)
-    if not asked:
-        return
-    with shift.db.write(full=False, any_schema=shift.retired is not None) as conn:
-        for job_id, attempt_no, _ in asked:
-            control.stamp(conn, job_id, attempt_no, clock.now())
-    for job_id, attempt_no, what in asked:
+    unseen = [(job_id, attempt_no) for job_id, attempt_no, _, seen_at in asked if seen_at is None]
+    if unseen:
+        with shift.db.write(full=False, any_schema=shift.retired is not None) as conn:
+            for job_id, attempt_no in unseen:
+                control.stamp(conn, job_id, attempt_no, clock.now())
+    for job_id, attempt_no, what, _ in asked:
         asked_of = shift.running.get((job_id, attempt_no))
         if asked_of is not None:
             asked_of.end(what, shift.options.grace)

@@ -19,6 +19,7 @@ class Census:
     def __init__(self) -> None:
         self._answers: "dict[Key, tuple[str, float]]" = {}
         self._wanted: "set[Key]" = set()
+        self.carriers: "dict[str, set[Key]]" = {}  # who carried a token, of those the latest helper met
         self._asking: "set[Key]" = set()
         self._asked_at = 0.0
         self._probe: "Probe | None" = None
@@ -43,14 +44,24 @@ class Census:
             answers = self._probe.poll()
             if answers is None:
                 return
-            self._probe = None
+            met, self._probe = self._probe.met, None
+            for pid, start, token in met:
+                if token != "-":
+                    self.carriers.setdefault(token, set()).add((pid, start))
             for key in self._asking:
                 if key[0] in answers:
                     self._answers[key] = (answers[key[0]], self._asked_at)
+                    if answers[key[0]] != "-":
+                        self.carriers.setdefault(answers[key[0]], set()).add(key)
         if self._wanted:
             self._asking, self._wanted = self._wanted, set()
             self._asked_at = clock.monotonic()
-            self._probe = Probe([pid for pid, _ in self._asking])
+            self._probe = Probe([pid for pid, _ in self._asking], others=True)
+
+    def forget_all_but(self, living: "set[Key]") -> None:
+        """Answers about those that have ended; once in a while is enough."""
+        if len(self._answers) > 2 * len(living) + 100:
+            self._answers = {key: said for key, said in self._answers.items() if key in living}
 
     def leave(self, asker: object) -> None:
         """This one wants nothing more; with the last, everything is forgotten."""
@@ -61,6 +72,7 @@ class Census:
             self._probe.close()
             self._probe = None
         self._answers.clear()
+        self.carriers.clear()
         self._wanted = set()
 
 

@@ -8,10 +8,11 @@ import signal
 
 from .. import clock
 from . import proc, signals
+from .scene import Scene
 
 ENDING, GONE, STUCK = "ending", "gone", "stuck"
-AFTER_KILL = 2.0
-UNPROVEN = 10.0  # seconds after KILL while nobody is seen and only the proof is missing
+AFTER_KILL = 2.0  # seconds after KILL was sent
+UNPROVEN = 10.0  # the same while nobody is seen and only the proof is missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """The end of one tree. `step` when `at` is reached; `pids` and `why` tell of what is stuck."""
+    """The end of one tree. `step` when `at` is reached; `pids` and `why` tell of what is stuck.
 
-    def __init__(self, tree: "Tree", grace: float) -> None:
+    unproven: seconds after KILL in which a tree of which nobody is seen may lack its proof.
+    """
+
+    def __init__(self, tree: "Tree", grace: float, unproven: float = UNPROVEN) -> None:
         self.tree = tree
+        self.unproven = unproven
         self.started = clock.monotonic()
         self.kill_at = self.started + grace
+        self.killed_at: "float | None" = None  # when KILL was first sent: late, if we were stopped or busy
         self.at = self.started
         self.state = ENDING
         self.pids: "list[int]" = []
@@ -38,10 +44,10 @@ class Ending:
         self.kill_at = min(self.kill_at, clock.monotonic())
         self.at = clock.monotonic()
 
-    def step(self) -> str:
-        """Look, signal, and answer ENDING, GONE or STUCK."""
+    def step(self, scene: "Scene | None" = None) -> str:
+        """Look, signal, and answer ENDING, GONE or STUCK. A scene must be younger than the last step."""
+        members = self.tree.members(scene or Scene())
         now = clock.monotonic()
-        members = self.tree.members()
         if self.tree.gone(members):
             self.tree.close()
             self.state = GONE
@@ -49,18 +55,21 @@ class Ending:
         if self.tree.inside:  # it would be ourselves that we end: others do that
             self.at = now + 1.0
             return self.state
+        if now >= self.kill_at and self.killed_at is None:
+            self.killed_at = now
         denied = False
         self._signal_group(members, now)
         for member in members:
             denied |= self._signal(member, now) == signals.DENIED
-        self.pids = [member.pid for member in members]
+        self.pids = [member.pid for member in members] or self.tree.unanswered()
         self.why = "not_permitted" if denied else "uninterruptible"
-        if now >= self.kill_at + (AFTER_KILL if members or not self.tree.unseen() else UNPROVEN):
+        patience = AFTER_KILL if members or not self.tree.unseen() else self.unproven
+        if self.killed_at is not None and now >= self.killed_at + patience:
             self.state = STUCK
             self.at = now + 1.0
         else:
             self._pause = min(self._pause * 2, 0.1)
-            self.at = now + self._pause
+            self.at = now + (self._pause if members or not self.tree.close_to_proof else 0.002)
             if now < self.kill_at:
                 self.at = min(self.at, self.kill_at)
         return self.state

@@ -35,7 +35,7 @@ def look_after(shift: "Shift") -> None:
         shift.reaper.find_dead_rows(shift.me.instance)
     shift.me.beat()
     if shift.starter is not None:
-        shift.starter.adoption.refresh()  # what was kept may have ended, and waits to be reaped
+        shift.starter.adoption.tidy()  # what was kept may have ended, and waits to be reaped
     if shift.reaper.bury() and not shift.pending and not shift.stopping:
         _bury(shift)
     if shift.checkpointer.due():

@@ -1,6 +1,7 @@
 """What Linux says of processes, in /proc. Start times are clock ticks since boot."""
 
 import os
+from functools import cache
 
 from .. import clock
 
@@ -65,6 +66,7 @@ def session_number(pid: int) -> "int | None":
     return int(number) if number.isdigit() else None
 
 
+@cache
 def boot_id() -> "str | None":
     content = _read("/proc/sys/kernel/random/boot_id")
     return content.decode("ascii").strip() if content else None
@@ -105,15 +107,16 @@ class ChildList:
         os.close(self._fd)
 
 
-def locks(pid: int, prefix: bytes) -> "bytes | None":
-    """The first path under `prefix` on which the process holds an exclusive flock, None for none.
+def locks(pid: int, prefix: bytes) -> "list[bytes]":
+    """The paths under `prefix` on which the process holds an exclusive flock.
 
     A descriptor that merely reads such a file (somebody's `tail -f`) is no lock and no member.
     """
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return None
+        return []
+    found: "list[bytes]" = []
     for name in names:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}".encode())
@@ -122,5 +125,5 @@ def locks(pid: int, prefix: bytes) -> "bytes | None":
         if target.startswith(prefix):
             info = _read(f"/proc/{pid}/fdinfo/{name}") or b""
             if any(b"FLOCK" in line and b"WRITE" in line for line in info.split(b"\n")):
-                return target
-    return None
+                found.append(target)
+    return found

@@ -11,8 +11,9 @@ from ..store import control, owners, settle, workers
 from ..store.db import Db
 from ..store.settle import FREE, Outcome
 from . import identity
-from .ending import GONE, STUCK, Ending
+from .ending import AFTER_KILL, GONE, STUCK, UNPROVEN, Ending
 from .reap import DEFAULT_GRACE, Reaping, tree_of
+from .scene import Scene
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ class Pursuit:
         self.attempt_no = int(job["attempt_no"])
         self.outcome: "str | None" = None
         self.used_unverified = False
+        self.unproven = AFTER_KILL if unverified else UNPROVEN  # it does not wait for a proof that is missing
         owner = workers.get(db, int(job["owner"]))
         self.life = identity.liveness(db.spool, owner) if owner else identity.DEAD
         self.grace = float(owner["grace"]) if owner else DEFAULT_GRACE
         self.began = clock.monotonic()
         self.judge_at = self.began + SILENT_AFTER
         self.deadline = self.began + self.grace + BEYOND_GRACE
+        self._scene: "Scene | None" = None
         self.ending: "Ending | None" = None
         self.reaping: "Reaping | None" = None
 
@@ -88,8 +91,9 @@ class Pursuit:
     def _runs(self, seen: "Row | None") -> bool:
         return seen is not None and seen["state"] == "running" and seen["attempt_no"] == self.attempt_no
 
-    def step(self) -> None:
+    def step(self, scene: "Scene | None" = None) -> None:
         """Look, and do what is next. Sets `outcome` when there is nothing more to do."""
+        self._scene = scene
         seen = control.watched(self.db, self.job_id)
         if seen is None or not self._runs(seen):
             self.outcome = self._fate(seen)
@@ -146,10 +150,10 @@ class Pursuit:
     def _reap(self) -> None:
         if self.reaping is None:
             self._read_again()  # it may have recorded its child before it died
-            self.reaping = Reaping(self.db, self.job, self.grace, self.own_token)
+            self.reaping = Reaping(self.db, self.job, self.grace, self.own_token, self.unproven)
             self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + TO_TELL
         if not self.reaping.over and clock.monotonic() >= self.reaping.ending.at:
-            self.reaping.step()
+            self.reaping.step(self._scene)
         if self.reaping.over or (self.reaping.stuck and self.unverified):
             self._settle(self.reaping.outcome(), overridden=not self.reaping.over)
 
@@ -159,7 +163,7 @@ class Pursuit:
             self.job = fresh
 
     def _begin(self) -> None:
-        self.ending = Ending(tree_of(self.db, self.job, self.own_token), self.grace)
+        self.ending = Ending(tree_of(self.db, self.job, self.own_token), self.grace, self.unproven)
         self.deadline = clock.monotonic() + self.grace + BEYOND_GRACE + TO_TELL
         self._end_it()
 
@@ -167,7 +171,7 @@ class Pursuit:
         assert self.ending is not None
         if clock.monotonic() < self.ending.at:
             return
-        state = self.ending.step()
+        state = self.ending.step(self._scene)
         if state == GONE or (state == STUCK and self.unverified):
             self._settle(self._ended_by_force(), overridden=state != GONE)
 
@@ -197,10 +201,12 @@ def pursue(db: Db, pursuits: "list[Pursuit]") -> None:
     version = -1
     while waiting := [one for one in pursuits if one.outcome is None]:
         seen = db.data_version()
+        ending = [one for one in waiting if one.ending is not None or one.reaping is not None]
+        scene = Scene() if len(ending) > 1 else None  # one look for all
         for one in waiting:
             busy = one.ending is not None or one.life == identity.DEAD or one.used_unverified
             if seen != version or busy or clock.monotonic() >= min(one.deadline, one.judge_at):
-                one.step()
+                one.step(scene if one in ending else None)
         version = seen
         if any(one.outcome is None for one in waiting):
             clock.sleep(LOOK)

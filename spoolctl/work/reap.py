@@ -12,7 +12,8 @@ from ..store import owners, workers
 from ..store.db import Db
 from ..store.settle import CRASH, Outcome
 from . import capture, identity, proc
-from .ending import GONE, STUCK, Ending
+from .ending import GONE, STUCK, UNPROVEN, Ending
+from .scene import Scene
 from .tree import Tree
 
 TYPE_CHECKING = False
@@ -28,19 +29,21 @@ WATCHED = 100  # owners whose end is told at once; others are found by the look 
 class Reaping:
     """One running job of a dead owner, until its tree is proven gone."""
 
-    def __init__(self, db: Db, job: "Row", grace: float, own_token: "str | None") -> None:
+    def __init__(
+        self, db: Db, job: "Row", grace: float, own_token: "str | None", unproven: float = UNPROVEN
+    ) -> None:
         self.job = job
         self.job_id = int(job["id"])
         self.attempt_no = int(job["attempt_no"])
         self.owner = int(job["owner"])
-        self.ending = Ending(tree_of(db, job, own_token), grace)
+        self.ending = Ending(tree_of(db, job, own_token), grace, unproven)
         # Processes of another boot are gone, and their numbers mean nothing here.
         self.over = identity.other_boot(job["boot_id"])
         self.told_stuck = False
 
-    def step(self) -> bool:
+    def step(self, scene: "Scene | None" = None) -> bool:
         """The next step; True when the tree is gone."""
-        self.over = self.over or self.ending.step() == GONE
+        self.over = self.over or self.ending.step(scene) == GONE
         return self.over
 
     @property
@@ -117,7 +120,11 @@ class Reaper:
 
     def step(self, now: float) -> "list[Reaping]":
         """Advance what is due; those whose tree is gone, to be settled by the caller."""
-        return [one for one in self.active.values() if one.over or (one.ending.at <= now and one.step())]
+        due = [one for one in self.active.values() if not one.over and one.ending.at <= now]
+        scene = Scene() if len(due) > 1 else None
+        for one in due:
+            one.step(scene)
+        return [one for one in self.active.values() if one.over]
 
     def leave(self) -> "list[Reaping]":
         """Give up those whose tree we belong to; them."""
@@ -163,7 +170,7 @@ class Reaper:
         for row in rows:
             if row["instance"] != me and identity.liveness(self.db.spool, row) == identity.DEAD:
                 self.dead.add(int(row["instance"]))
-        sweep(self.db.spool, {int(row["instance"]) for row in rows})
+        sweep(self.db.spool, {int(row["instance"]): (row["lock_dev"], row["lock_ino"]) for row in rows})
 
     def close(self) -> None:
         for one in self.active.values():
@@ -172,10 +179,10 @@ class Reaper:
             self.deaths.close()
 
 
-def sweep(spool: Spool, instances: "set[int]") -> None:
+def sweep(spool: Spool, instances: "dict[int, tuple[int, int]]") -> None:
     """Remove what workers without a row left beside the database: killed before they were registered, or
     while another one was clearing up after them. Young files may still get their row."""
-    folder = raw(spool.workers)
+    folder, named = raw(spool.workers), set(instances.values())
     try:
         names = os.listdir(folder)
     except OSError:
@@ -184,13 +191,12 @@ def sweep(spool: Spool, instances: "set[int]") -> None:
         path = folder + b"/" + name
         number, _, kind = name.partition(b".")
         try:
-            if clock.now() - os.stat(path).st_mtime < YOUNG:
-                continue
+            info = os.stat(path)
+            if clock.now() - info.st_mtime < YOUNG or (info.st_dev, info.st_ino) in named:
+                continue  # one that died between its commit and the rename is named by its row alone
             if kind == b"spare" and number.isdigit() and int(number) not in instances:
                 if identity.try_shared(folder + b"/" + number + b".lock") is not True:
                     capture.discard(path)
-            elif kind == b"lock" and number.isdigit() and int(number) in instances:
-                continue
             elif name.endswith(b".lock") and identity.try_shared(path) is False:
                 os.unlink(path)
         except OSError:

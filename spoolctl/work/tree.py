@@ -13,6 +13,7 @@ from ..paths import Spool, raw
 from . import identity, proc, signals
 from .census import CENSUS
 from .probe import Probe
+from .scene import Scene
 
 APART = 0.5  # seconds between two looks that stand for a proof
 AT_ONCE = 2  # rounds of questions, before newcomers wait for the second look
@@ -60,23 +61,44 @@ class Tree:
         self._rounds = 0
         self._next_round_at = 0.0
         self._judged_at: "float | None" = None  # when everybody of the first look was
+        self._left = False  # a member was there between the looks
+        self._looked_again = False  # nobody was seen at the last look either
+        self.close_to_proof = False  # and there is but one look to go
         self._ending = False  # members were seen at the last look
         self._sure = False  # no process that was seen can be an unknown member
         self._empty_since: "float | None" = None
+        self._output = raw(spool.output) + b"/"
         self.prefix = raw(f"{spool.output}/{job_id}/{attempt_no}/")
 
-    def members(self) -> "list[proc.Stat]":
-        """The live processes of the tree that are known now. Also asks for the tokens of others."""
+    def members(self, scene: Scene) -> "list[proc.Stat]":
+        """The live processes of the tree that are known now. Also asks for the tokens of others.
+
+        Once a member, always one: whoever stood between may have gone, and a token may be dropped.
+        """
         CENSUS.hear()
-        stats = {one.pid: one for one in proc.all_stats()}
-        own = [one for one in stats.values() if self._is_root(one, stats)]
+        stats = scene.stats
+        carriers = CENSUS.carriers.pop(self.token, set())
+        if carriers - scene.living:  # they have left: whom did they leave behind?
+            self._left = True
+        self._marked = (self._marked | carriers) & scene.living
+        self._judged &= scene.living
+        CENSUS.forget_all_but(scene.living)
+        own = [
+            one
+            for number in self._sessions
+            for one in scene.sessions.get(number, ())
+            if self._is_root(one, stats)
+        ]
+        own += [stats[pid] for pid, _ in self._marked]
         known = {one.pid for one in own}
-        others = [one for one in stats.values() if one.pid not in known and self._could_belong(one)]
+        others = [one for one in scene.ours_since(self.began) if one.pid not in known]
         self._judge(others)
         own += [
-            one for one in others if (one.pid, one.start) in self._marked or proc.locks(one.pid, self.prefix)
-        ]
-        found = with_descendants(own, stats)
+            one for one in others
+            if (one.pid, one.start) in self._marked or scene.holds(one.pid, self._output, self.prefix)
+        ]  # fmt: skip
+        found = scene.with_descendants(own)
+        self._marked |= {(one.pid, one.start) for one in found.values()}
         self._ask([one for one in others if one.pid not in found])
         for one in found.values():
             if one.pid == one.session and one.pid not in self._sessions:
@@ -98,9 +120,6 @@ class Tree:
         # Without its leader, the session may be one that somebody began under the same number since.
         seen = proc.session_number(one.pid) if number is not None else None
         return seen is None or seen == number
-
-    def _could_belong(self, one: "proc.Stat") -> bool:
-        return one.start >= self.began and not one.gone and proc.uid(one.pid) == os.geteuid()
 
     def _judge(self, others: "list[proc.Stat]") -> None:
         for one in others:
@@ -141,8 +160,9 @@ class Tree:
 
     def gone(self, members: "list[proc.Stat]") -> bool:
         """Whether the tree is proven gone, given what `members` just found."""
-        if members or self.inside:
-            self._ending, self._sure = True, False
+        self.close_to_proof = False
+        if members or self.inside or self._left:
+            self._ending, self._sure, self._left, self._looked_again = True, False, False, False
             self._judged_at = self._empty_since = None
             return False
         if self._ending:  # from now on there is something to prove: ask at once again
@@ -153,6 +173,10 @@ class Tree:
         if held:
             self._empty_since = None
             return False
+        if not self._looked_again:
+            # A member that leaves while it is looked for leaves one behind who came too late to be seen.
+            self._looked_again = self.close_to_proof = True
+            return False
         if held is False or self.pid is not None:
             return True
         # No record and no lock to ask: two empty looks half a second apart.
@@ -160,6 +184,10 @@ class Tree:
         if self._empty_since is None:
             self._empty_since = now
         return now - self._empty_since >= APART
+
+    def unanswered(self) -> "list[int]":
+        """Those of whom it is not known whether they belong."""
+        return sorted(pid for pid, _ in self._round)
 
     def unseen(self) -> bool:
         """Whether nothing speaks for anybody being left when nobody was seen: only the proof is missing."""
@@ -179,17 +207,3 @@ class Tree:
 
     def close(self) -> None:
         CENSUS.leave(self)
-
-
-def with_descendants(roots: "list[proc.Stat]", stats: "dict[int, proc.Stat]") -> "dict[int, proc.Stat]":
-    below: "dict[int, list[proc.Stat]]" = {}
-    for one in stats.values():
-        below.setdefault(one.ppid, []).append(one)
-    found: "dict[int, proc.Stat]" = {}
-    queue = list(roots)
-    while queue:
-        one = queue.pop()
-        if one.pid not in found and one.pid > 1:
-            found[one.pid] = one
-            queue += below.get(one.pid, [])
-    return found

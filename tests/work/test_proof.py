@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from looking import started, told
@@ -99,13 +100,16 @@ def test_a_session_is_known_although_its_leader_was_never_written_down(spool):
 class Hidden:
     """A tree of which nobody is seen; `held`: somebody has its capture lock all the same."""
 
-    inside = False
+    inside = close_to_proof = False
 
     def __init__(self, held):
         self.held = held
 
-    def members(self):
+    def members(self, scene):
         return []
+
+    def unanswered(self):
+        return [4711]
 
     def gone(self, members):
         return False
@@ -125,11 +129,14 @@ def test_a_tree_of_which_nothing_is_seen_is_not_called_stuck_at_once(monkeypatch
     now = [100.0]
     monkeypatch.setattr(ending.clock, "monotonic", lambda: now[0])
     one = ending.Ending(Hidden(held), 1.0)
-    now[0] += 1.0 + after - 0.1
+    now[0] += 3.0  # late, for we were stopped ourselves: what counts is when KILL was sent
+    assert one.step() == ending.ENDING
+    now[0] += after - 0.1
     assert one.step() == ending.ENDING
     assert one.at <= now[0] + 0.1
     now[0] += 0.1
     assert one.step() == ending.STUCK
+    assert one.pids == [4711]
 
 
 # --- asking once for all ----------------------------------------------------------------------------------
@@ -141,9 +148,9 @@ def asked(monkeypatch):
     seen = []
 
     class Counted(census.Probe):
-        def __init__(self, pids):
+        def __init__(self, pids, others=False):
             seen.append(sorted(pids))
-            super().__init__(pids)
+            super().__init__(pids, others)
 
     monkeypatch.setattr(census, "Probe", Counted)
     monkeypatch.setattr(probe, "LIMIT", 60.0)  # on a slow machine a helper is not asked again here
@@ -208,3 +215,56 @@ def test_everything_is_forgotten_with_the_last_that_asked(asked, marked):
     assert heard(one, marked, 0.0) == "abc"
     one.leave("b")
     assert one.answer(marked, 0.0) is None
+
+
+def test_who_carries_a_token_is_told_although_nobody_asked_for_it(asked, marked):
+    """It may have left before the next look, and someone that it started may be there."""
+    one = census.Census()
+    me = (os.getpid(), 1)
+    one.want("a", {me}, 0.0)
+    assert heard(one, me, 0.0) == "-"
+    assert marked[0] in {pid for pid, _ in one.carriers["abc"]}
+
+
+def answered(pid):
+    """What a helper says of one process, None for nothing."""
+    one = probe.Probe([pid])
+    return wait_until(lambda: [] if (said := one.poll()) is None else [said], 20)[0].get(pid)
+
+
+# The main thread has ended, another one goes on: the environment of the process is empty, the thread's not.
+THREAD = (
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(300,)).start(); "
+    "print(flush=True); ctypes.CDLL(None).pthread_exit(None)"
+)
+# Executes itself again and again: there are moments at which there is nothing to read.
+EXEC = (
+    "import os, sys; len(sys.argv) > 2 or print(flush=True); "
+    "os.execve(sys.executable, ['python', '-ISc', sys.argv[1], sys.argv[1], 'again'], os.environ)"
+)
+
+
+@pytest.mark.parametrize(("program", "times"), [(THREAD, 1), (EXEC, 25)], ids=["a thread", "exec"])
+def test_nothing_to_read_is_not_no_token(program, times):
+    with subprocess.Popen(
+        [sys.executable, "-ISc", program, program], stdout=subprocess.PIPE,
+        env={"SPOOLCTL_ATTEMPT_TOKEN": "abc", "PATH": os.environ["PATH"]},
+    ) as process:  # fmt: skip
+        try:
+            process.stdout.readline()
+            if program == THREAD:
+                wait_until(lambda: state_of(process.pid) == "Z", 20)
+            answers = {answered(process.pid) for _ in range(times)}
+            assert "-" not in answers
+            assert "abc" in answers
+        finally:
+            process.kill()
+
+
+def test_no_environment_at_all_is_no_token():
+    with subprocess.Popen(["sleep", "300"], env={}) as process:
+        try:
+            wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep"), 10)
+            assert answered(process.pid) == "-"
+        finally:
+            process.kill()

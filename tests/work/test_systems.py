@@ -177,7 +177,7 @@ from spoolctl.work import proc, start
 del os.pidfd_open, os.waitid, signal.pidfd_send_signal
 class NoList:
     open = classmethod(lambda cls: None)
-proc.TOKENS, proc.ChildList, proc.locks = False, NoList, lambda pid, prefix: None
+proc.TOKENS, proc.ChildList, proc.locks = False, NoList, lambda pid, prefix: []
 start.become_subreaper = lambda: False
 from spoolctl.__main__ import main
 main()
