@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -44,6 +45,7 @@ def arguments():
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the clearing up
     say = sys.stderr if options.json else sys.stdout
     again = (
         f"python3 scripts/chaos.py --workers {options.workers} --jobs {options.jobs} --seed {options.seed}"

@@ -4,12 +4,10 @@ SQLite 3.7.0 to 3.51.2 can lose a commit that resets the WAL while a checkpoint 
 bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version is at hand.
 """
 
+import sqlite3
+
 from .. import hooks
 from .db import WORK_TRIGGER, Db, connect
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import sqlite3
 
 STEP = 1024 * 1024  # growth since this process's last try
 
@@ -32,12 +30,19 @@ class Checkpointer:
     def run(self) -> None:
         """Copy what no reader pins back into the database. Raises LOCKED, sqlite3.Error."""
         self.last = self.db.wal_bytes()
-        if self._other is None:
-            self._other = connect(self.db.spool, 0)
-        with self.db.write(full=True, any_schema=True):
-            hooks.at("checkpoint: begun")
-            self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            hooks.at("checkpoint: made")
+        try:
+            if self._other is None:
+                self._other = connect(self.db.spool, 0)
+            with self.db.write(full=True, any_schema=True):
+                hooks.at("checkpoint: begun")
+                self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                hooks.at("checkpoint: made")
+        except sqlite3.OperationalError as error:
+            from .faults import primary
+
+            if primary(error) != 14:
+                raise
+            # No descriptor to be had: nobody's fault, and tried again when the WAL has grown.
 
     def close(self) -> None:
         if self._other is not None:

@@ -162,8 +162,8 @@ class _Write:
         if kind is not None:
             self._back()
             return
-        hooks.at("to commit")
         try:
+            hooks.at("to commit")
             db.conn.execute("COMMIT")
         except BaseException:
             self._back()
@@ -302,14 +302,15 @@ def _check_logs(path: str, info: os.stat_result) -> None:
     except OSError:
         return
     ours = (info.st_uid, os.geteuid(), 0)
-    if (not where.st_mode & 0o022 and where.st_uid in ours) or info.st_mode & 0o022:
-        return  # nobody else may make files there, or others may write the database itself
+    if (not where.st_mode & 0o022 and where.st_uid in ours) or info.st_mode & 0o002:
+        return  # nobody else may make files there, or everybody may write the database itself
+    group = info.st_gid if info.st_mode & 0o020 else None  # that may write the database
     for suffix in ("-wal", "-journal", "-shm"):
         try:
             log = os.lstat(raw(path + suffix))
         except OSError:
             continue
-        if log.st_uid not in ours:
+        if log.st_uid not in ours and log.st_gid != group:
             raise SpoolctlError(
                 "SAFETY_BLOCK",
                 f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue",

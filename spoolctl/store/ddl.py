@@ -15,10 +15,13 @@ def _in(column: str, words: "tuple[str, ...]", null: bool = False) -> str:
     return f"({column} IS NULL OR {column} IN ({listed}))" if null else f"({column} IN ({listed}))"
 
 
+FINITE = "abs({}) < 9e999"  # infinity has no JSON; of null it says null, which no CHECK refuses
+
+
 def _number(column: str, null: bool = False) -> str:
     """A number kept as it was given, whole or not: a column without affinity."""
     kinds = "'integer', 'real', 'null'" if null else "'integer', 'real'"
-    return f"{column} CHECK (typeof({column}) IN ({kinds}))"
+    return f"{column} CHECK (typeof({column}) IN ({kinds}) AND {FINITE.format(column)})"
 
 
 ENDED = _in("state", TERMINAL)[1:-1]
@@ -206,7 +209,8 @@ def typed(tables: str) -> str:
         kind = _STORED.get(words[1]) if line.startswith("  ") and len(words) > 1 else None
         if kind is not None and "PRIMARY KEY" not in line:
             allowed = f"= {kind}" if "NOT NULL" in line else f"IN ({kind}, 'null')"
-            check = f" CHECK (typeof({words[0]}) {allowed})"
+            finite = f" AND {FINITE.format(words[0])}" if words[1] == "REAL" else ""
+            check = f" CHECK (typeof({words[0]}) {allowed}{finite})"
             line = line.rstrip(",") + check + ("," if line.endswith(",") else "")
         lines.append(line)
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from .db import Db, inspect, opened
 from .faults import is_busy, of_os
 from .gate import PATIENCE, Gate, locked
 from .migrate import migrate
-from .place import make_folder
+from .place import make_folder, sync_folder
 
 
 def make(spool: Spool) -> Db:
@@ -43,7 +43,7 @@ def make(spool: Spool) -> Db:
                 db.close()
                 raise
             hooks.at("make: schema committed")
-            _sync(folder)
+            sync_folder(folder)
             hooks.at("make: synced")
             db.created = True
     finally:
@@ -84,12 +84,3 @@ def _to_wal(db: Db) -> None:
             if clock.monotonic() > deadline:
                 raise locked(db.spool.db) from None
         clock.sleep(0.001 + os.urandom(1)[0] / 255 * 0.004)
-
-
-def _sync(folder: str) -> None:
-    """A new file is safe only when its directory is."""
-    fd = os.open(raw(folder), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -142,6 +142,7 @@ def make_folder(path: str) -> None:
     for folder in reversed(missing):
         try:
             os.mkdir(raw(folder), 0o700)
+            sync_folder(os.path.dirname(folder))
             if os.path.basename(folder) == ".spoolctl":
                 _ignore(folder)
         except OSError as error:
@@ -150,6 +151,15 @@ def make_folder(path: str) -> None:
             raise of_os(error, folder) or SpoolctlError(
                 "DB_INVALID", f"cannot make {folder}: {error.strerror}", "name another place with --db PATH"
             ) from None
+
+
+def sync_folder(folder: str) -> None:
+    """What is new in a directory is safe only when the directory is. Raises OSError."""
+    fd = os.open(raw(folder), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _ignore(folder: str) -> None:

@@ -64,11 +64,15 @@ class Captures:
     """Opens capture files. A spare pair can be made while a command runs, so that the next one need not
     wait for the file system: it lies beside the workers' locks until its folder gets a job's name."""
 
-    def __init__(self, spool: Spool, instance: int) -> None:
+    def __init__(self, spool: Spool) -> None:
         self.spool = spool
-        self.spare = raw(spare_path(spool, instance))
+        self.spare = b""
         self._output = raw(spool.output) + b"/"
         self._ready: "Capture | None" = None
+
+    def owned_by(self, instance: int) -> None:
+        """Say whose the spare pair is, before the first is made."""
+        self.spare = self.spare or raw(spare_path(self.spool, instance))
 
     def prepare(self) -> None:
         """Make a spare pair, unless there is one. What fails here fails again, and is told, in `open`."""
@@ -104,7 +108,8 @@ class Captures:
         if self._ready is not None:
             self._ready.close()
             self._ready = None
-        discard(self.spare)
+        if self.spare:
+            discard(self.spare)
 
 
 def spare_path(spool: Spool, instance: int) -> str:

@@ -43,6 +43,7 @@ def run(shift: Shift) -> None:
 
 
 def _turn(shift: Shift) -> None:
+    waiting = shift.paused
     try:
         care.take_in(shift)
         turn.record_and_claim(shift)
@@ -59,6 +60,9 @@ def _turn(shift: Shift) -> None:
         if not shift.hold_on(known):
             care.abandon(shift)
             raise known from error
+    else:
+        if not waiting:  # whatever was to be written is written
+            shift.locked_since = None
 
 
 def _until(shift: Shift) -> float:
@@ -116,7 +120,7 @@ def _leave(shift: Shift) -> None:
     try:
         shift.db.impatient(LEAVE_PATIENCE)
         shift.me.leave()
-    except (SpoolctlError, sqlite3.Error):
+    except (SpoolctlError, sqlite3.Error, OSError):
         pass  # the row is found dead by its lock and removed by others
     if shift.starter is not None:
         shift.starter.close()

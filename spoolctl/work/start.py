@@ -20,13 +20,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class Starter:
     """Starts commands for one worker. Made at the first claim: an idle worker loads none of this."""
 
-    def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str, instance: int) -> None:
+    def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str) -> None:
+        import subprocess  # noqa: F401 - loaded while there are descriptors for it
+
         self.spool = spool
-        self.captures = capture.Captures(spool, instance)
+        self.captures = capture.Captures(spool)
         self.worker_id = worker_id
-        self.spawner = Spawner(spool, environ)
         self.subreaper = become_subreaper()
         self.adoption = Adoption(spool)
+        self.spawner = Spawner(spool, environ)
 
     def start(self, row: "Row", began: float) -> "Attempt | Outcome":
         """The running attempt, or the outcome of one that could not be started."""

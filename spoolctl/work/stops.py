@@ -70,6 +70,8 @@ class Stops:
     def restore(self) -> None:
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
+            if self.count and number in STOPPING:
+                continue  # told again on its way out: the answer is still to be given
             signal.signal(number, handler)  # type: ignore[arg-type]
         os.close(self.fd)
         os.close(self._write)

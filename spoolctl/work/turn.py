@@ -1,6 +1,8 @@
 """The one transaction of a worker's turn: results of ended attempts and the next claims; then the start
 of what was claimed, and the record of its leaders while they run."""
 
+import errno
+
 from .. import clock, hooks
 from ..store import claim, settle, workers
 from . import care, proc
@@ -47,8 +49,10 @@ def record_and_claim(shift: "Shift") -> None:
     taken: "list[Row]" = []
     buried: "list[int]" = []
     options = shift.options
-    if wanted > 0:
-        shift.me.prepare()
+    if wanted > 0 and not equipped(shift):
+        wanted = 0
+        if not shift.pending:
+            return
     with shift.db.write(full=shift.pending, any_schema=shift.retired is not None) as conn:
         for outcome, _ in shift.results:
             states.append(settle.settle(conn, outcome, now))
@@ -79,18 +83,34 @@ def record_and_claim(shift: "Shift") -> None:
         shift.checkpointer.run()  # a busy worker never gets to it otherwise
 
 
+def equipped(shift: "Shift") -> bool:
+    """Have what it takes to start a command before one is claimed; False when the machine has no descriptor
+    for it now, which is not a job's fault."""
+    try:
+        shift.me.prepare()
+        if shift.starter is None:
+            from .room import Room
+            from .start import Starter
+
+            shift.starter = Starter(shift.db.spool, shift.environ, shift.options.label)
+            shift.room = Room(shift.db.spool, shift.options.grace)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
+        shift.hold_back()
+        return False
+    return True
+
+
 def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
     """Start what was claimed; what cannot be started is a result, recorded with the next ones."""
     if not taken:
         return
     from .attempt import Attempt
-    from .start import Starter, given_back
+    from .start import given_back
 
-    if shift.starter is None:
-        from .room import Room
-
-        shift.starter = Starter(shift.db.spool, shift.environ, shift.options.label, shift.me.instance)
-        shift.room = Room(shift.db.spool, shift.options.grace)
+    assert shift.starter is not None
+    shift.starter.captures.owned_by(shift.me.instance)
     for row in taken:
         if shift.stopping:
             shift.results.append((given_back(row, shift.options.label), 0.0))
@@ -121,6 +141,7 @@ def write_down(shift: "Shift") -> None:
         child["session"] = proc.session_number(child["pid"])
     lost = claim.record_children(shift.db, shift.unrecorded)
     hooks.at("written down")
+    shift.disk_failures = 0
     shift.db.promise(True)  # what comes next is most likely a result
     shift.unrecorded = []
     for child in lost:

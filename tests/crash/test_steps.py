@@ -89,10 +89,10 @@ def test_a_call_killed_at_any_named_point_leaves_what_the_next_one_can_go_on_wit
 @with_strace
 @each()
 def test_a_call_killed_at_a_system_call_leaves_what_the_next_one_can_go_on_with(sweep):
-    before = chosen(sweep.syscalls(BEFORE), 0, SEED)
+    before = chosen(sweep.syscalls(BEFORE), 48, SEED)
     sweep.tried("before system calls", before)
     judged(sweep, before)
-    behind = [one for one in chosen(sweep.syscalls(AFTER), 0, SEED) if one.name not in ("pwrite64", "fcntl")]
+    behind = [one for one in chosen(sweep.syscalls(AFTER), 24, SEED) if one.name not in ("pwrite64", "fcntl")]
     sweep.tried("after system calls", behind)
     judged(sweep, behind)
 

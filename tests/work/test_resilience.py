@@ -16,6 +16,10 @@ from looking import details, last, pid_in, rows, started
 from support import alive, clean_env, wait_until
 from workers import GO, kill, lines_of, talking
 
+from spoolctl import paths
+from spoolctl.store.open import open_writer
+from spoolctl.work import house, loop, shift
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
 
@@ -204,3 +208,26 @@ def test_what_workers_without_a_row_left_is_swept_and_nothing_else(spool):
         own = {f"{instance}.lock" for (instance,) in rows(spool, "SELECT instance FROM workers")}
         assert set(os.listdir(folder)) - own == keep
         assert worker.poll() is None
+
+
+def test_nothing_lets_a_worker_sleep_past_its_look_for_dead_owners(tmp_path, monkeypatch):
+    """Promise 3 gives it two seconds, also where no pidfd tells of a death."""
+    db = open_writer(paths.Spool(str(tmp_path / "queue.db"), "flag"), create=True)
+    now = [1000.0]
+    for module in (loop, house, shift):
+        monkeypatch.setattr(module.clock, "monotonic", lambda: now[0])
+    one = shift.Shift(db, shift.Options(poll_interval=3600.0, idle_timeout=3600.0), {}, lambda line: True)
+    looks = []
+    monkeypatch.setattr(one.reaper, "look", lambda me: looks.append(now[0]))
+    one.stale = False
+    for pause in (0.0, 0.0, 30.0, 30.0):  # also while the disk is full
+        one.paused_until = now[0] + pause
+        house.look_after(one)
+        slept = loop._until(one)
+        assert slept <= 1.0
+        now[0] += slept
+    assert [b - a for a, b in zip(looks, looks[1:])] == [1.0] * 3
+    one.stops.install()
+    one.stops.restore()
+    one.reaper.close()
+    db.close()
