@@ -117,6 +117,22 @@ def test_told_twice_while_somebody_keeps_the_lock_it_leaves_the_result_to_the_ne
     assert told(spool, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
 
 
+def test_a_lock_that_was_busy_long_ago_is_forgotten(spool):
+    """Told twice, it leaves a result to others only when nothing can be written for long now."""
+    busy = "flock .spoolctl/gate sleep 0.4; touch busy; exec sleep 300"
+    job = spool.add("--max-retries", "0", "--max-crashes", "0", "-c", busy)
+    worker = spool.start("work", "--json")
+    wait_until(lambda: (spool.path / "busy").exists(), 20)
+    started(spool, job)
+    time.sleep(5.2)  # longer ago than the time it would wait for the lock
+    with locked(spool):
+        tell(worker, signal.SIGTERM, signal.SIGTERM)
+        time.sleep(0.6)
+        assert worker.poll() is None
+    assert worker.wait(20) == 0
+    assert (spool.state(job), told(spool, job)) == ("queued", ["added", "claimed", "interrupted"])
+
+
 # --- on a device without room, or read-only ---------------------------------------------------------------
 
 

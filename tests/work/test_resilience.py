@@ -12,9 +12,9 @@ import sys
 import time
 
 import pytest
-from looking import details, last, pid_in, rows, started
+from looking import details, last, pid_in, rows, started, told
 from support import alive, clean_env, wait_until
-from workers import GO, kill, lines_of, talking
+from workers import GO, kill, lines_of, scripted, talking
 
 from spoolctl import paths
 from spoolctl.store.open import open_writer
@@ -88,6 +88,50 @@ def test_no_descriptor_to_be_had_is_not_the_jobs_fault(spool, spare):
     assert {one["failure_reason"] for one in shown["attempts"]} == {None, "worker_shutdown"}
     assert len(shown["attempts"]) < 8  # it waits longer each time
     assert len(lines_of(spool, "no process or descriptor to be had")) == 1
+
+
+def take_descriptors(worker, spare):
+    """Leave a worker this many; what it had before."""
+    used = {int(name) for name in os.listdir(f"/proc/{worker.pid}/fd")}
+    free = [number for number in range(200) if number not in used]
+    before = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (free[spare], before[1]))
+    return before
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_first_claim_waits_for_a_descriptor(spool, spare):
+    """What it takes to start a command is there before the command is claimed."""
+    worker = spool.start("work", "--json")
+    wait_until(lambda: spool.json("status")["workers"], 20)
+    before = take_descriptors(worker, spare)
+    job = spool.add("--max-crashes", "0", "--", "true")
+    time.sleep(1.2)  # it sees the job; and if it does not yet, nothing is shown wrong
+    assert worker.poll() is None
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, before)
+    spool.wait_for(job, "done")
+    assert spool.show(job)["job"]["crashes"] == 0
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_checkpoint_without_a_descriptor_is_made_later(spool, spare):
+    program = (
+        "from spoolctl.store import checkpoint; checkpoint.STEP = 1; "
+        "checkpoint.Checkpointer.__init__.__defaults__ = (200000,); "
+        "from spoolctl.__main__ import main; main()"
+    )
+    job = spool.add("-c", GO)
+    worker = scripted(spool, program, "work", "--json")
+    started(spool, job)
+    time.sleep(0.3)  # its spare files are made, and take none of those that are left
+    before = take_descriptors(worker, spare)
+    spool.run("add", "--from", "-", "--after", "1h", stdin=b"true\n" * 3000)
+    time.sleep(1.5)  # a checkpoint is due; and if it is not yet, nothing is shown wrong
+    assert worker.poll() is None
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, before)
+    (spool.path / "go").touch()
+    spool.wait_for(job, "done")
+    assert told(spool, job) == ["added", "claimed", "succeeded"]
 
 
 def test_the_helpers_of_a_reaping_are_no_jobs_children(spool):
