@@ -104,6 +104,18 @@ def _by_inode(spool: Spool, wanted: "tuple[object, object]") -> "bytes | None":
     return None
 
 
+def remove_lock(spool: Spool, instance: int, worker: "Row | None") -> None:
+    """Remove the lock of a dead worker, under whichever name it had when it died."""
+    path: "bytes | None" = raw(lock_path(spool, instance))
+    if worker is not None and not os.path.lexists(raw(lock_path(spool, instance))):
+        path = _by_inode(spool, (worker["lock_dev"], worker["lock_ino"]))
+    try:
+        if path is not None:
+            os.unlink(path)
+    except OSError:
+        pass
+
+
 def try_shared(path: bytes, wanted: "tuple[object, object] | None" = None) -> "bool | None":
     """True when somebody holds an exclusive flock on the file, False when nobody does, None when it
     is missing, unreadable or another file. Uses LOCK_SH so that lookers never look like owners."""

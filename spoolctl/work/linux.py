@@ -1,7 +1,6 @@
 """What Linux says of processes, in /proc. Start times are clock ticks since boot."""
 
 import os
-from functools import cache
 
 from .. import clock
 
@@ -66,10 +65,14 @@ def session_number(pid: int) -> "int | None":
     return int(number) if number.isdigit() else None
 
 
-@cache
+_boot: "list[str]" = []  # it does not change, and is asked for with every owner
+
+
 def boot_id() -> "str | None":
-    content = _read("/proc/sys/kernel/random/boot_id")
-    return content.decode("ascii").strip() if content else None
+    if not _boot:
+        content = _read("/proc/sys/kernel/random/boot_id")
+        _boot.extend([content.decode("ascii").strip()] if content else [])
+    return _boot[0] if _boot else None
 
 
 def pid_namespace() -> "str | None":

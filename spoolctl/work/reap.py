@@ -93,7 +93,7 @@ class Reaper:
         self.own_token = own_token  # when this worker is itself part of an attempt
         self.left: "dict[tuple[int, int], int]" = {}  # to others: attempts we belong to, and their owners
         self.active: "dict[tuple[int, int], Reaping]" = {}
-        self.dead: "set[int]" = set()
+        self.dead: "dict[int, Row | None]" = {}  # instance -> its row
         self.deaths: "PidFds | Events | None" = None  # made when there is somebody to watch
 
     def look(self, me: int) -> None:
@@ -105,7 +105,7 @@ class Reaper:
                 if identity.same_place(row) and len(living) < WATCHED:
                     living.add(int(row["pid"]))
                 continue
-            self.dead.add(owner)
+            self.dead[owner] = row
             grace = float(row["grace"]) if row else DEFAULT_GRACE
             for job in owners.running_of(self.db, owner):
                 key = (int(job["id"]), int(job["attempt_no"]))
@@ -153,23 +153,20 @@ class Reaper:
         """Dead workers whose jobs are all settled, or will be with `over`: for the caller's transaction,
         after which their locks can be removed."""
         held = {one.owner for one in self.active.values() if one not in (over or [])}
-        return sorted(self.dead - held - set(self.left.values()))
+        return sorted(self.dead.keys() - held - set(self.left.values()))
 
     def buried(self, instances: "list[int]") -> None:
         for instance in instances:
-            self.dead.discard(instance)
+            row = self.dead.pop(instance)
             capture.discard(raw(capture.spare_path(self.db.spool, instance)))
-            try:
-                os.unlink(raw(identity.lock_path(self.db.spool, instance)))
-            except OSError:
-                pass
+            identity.remove_lock(self.db.spool, instance, row)
 
     def find_dead_rows(self, me: int) -> None:
         """Rows of workers that died with nothing running."""
         rows = workers.all_rows(self.db)
         for row in rows:
             if row["instance"] != me and identity.liveness(self.db.spool, row) == identity.DEAD:
-                self.dead.add(int(row["instance"]))
+                self.dead[int(row["instance"])] = row
         sweep(self.db.spool, {int(row["instance"]): (row["lock_dev"], row["lock_ino"]) for row in rows})
 
     def close(self) -> None:
