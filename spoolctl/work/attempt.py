@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from ..store.db import Row
-    from .adoption import OwnTree
+    from .own_tree import OwnTree
 
 # A leader that dies of these within a second of the worker's own stop was stopped by somebody who
 # signals everybody, as service managers do: interrupted, not failed.

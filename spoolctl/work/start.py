@@ -6,8 +6,9 @@ from .. import hooks
 from ..paths import Spool
 from ..store.settle import FREE, Outcome
 from . import capture, proc
-from .adoption import Adoption, OwnTree, become_subreaper
+from .adoption import Adoption, become_subreaper
 from .attempt import Attempt, spawn_failed
+from .own_tree import OwnTree
 from .spawn import TRANSIENT, Spawner, SpawnFailed
 
 TYPE_CHECKING = False
