@@ -233,9 +233,8 @@ def stand_in(spool: Spool) -> Db:
 
 
 def inspect(spool: Spool) -> "os.stat_result | None":
-    """The stat of the database file, None when it is missing.
-
-    Raises DB_INVALID (no file, hard links), SAFETY_BLOCK (a log beside it that is a stranger's)."""
+    """The stat of the database file, None when it is missing. Raises DB_INVALID (no file, hard links),
+    SAFETY_BLOCK (a log beside it that is a stranger's)."""
     try:
         info = os.stat(raw(spool.db))
     except FileNotFoundError:
@@ -246,9 +245,26 @@ def inspect(spool: Spool) -> "os.stat_result | None":
         ) from None
     if (info.st_mode & 0o170000) != 0o100000:
         raise SpoolctlError("DB_INVALID", f"{spool.db} is not a file", "name another database with --db PATH")
-    _check_links(spool.db, info)
-    _check_logs(spool.db, info)
+    if info.st_nlink > 1:
+        raise SpoolctlError(
+            "DB_INVALID",
+            f"{spool.db} has {info.st_nlink} hard links",  # each name has a WAL of its own
+            "keep one name for the database; to share it, mount the directory",
+        )
+    if not _alone(spool.db, info):
+        from .place import check_logs
+
+        check_logs(spool.db, info)
     return info
+
+
+def _alone(path: str, info: os.stat_result) -> bool:
+    """Whether nobody else may make files beside the database."""
+    try:
+        where = os.stat(raw(os.path.dirname(path)))
+    except OSError:
+        return True
+    return not where.st_mode & 0o022 and where.st_uid in (info.st_uid, os.geteuid(), 0)
 
 
 def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
@@ -282,37 +298,3 @@ def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
         conn.close()
         raise
     return Db(conn, spool, (info.st_dev, info.st_ino)), version
-
-
-def _check_links(path: str, info: os.stat_result) -> None:
-    """Refuse a second name for the file: each name has a WAL of its own. Raises DB_INVALID."""
-    if info.st_nlink > 1:
-        raise SpoolctlError(
-            "DB_INVALID",
-            f"{path} has {info.st_nlink} hard links",
-            "keep one name for the database; to share it, mount the directory",
-        )
-
-
-def _check_logs(path: str, info: os.stat_result) -> None:
-    """Refuse a log or journal that a stranger put beside a private database: SQLite would take over what
-    is written there, as if it had been written by us. Raises SAFETY_BLOCK."""
-    try:
-        where = os.stat(raw(os.path.dirname(path)))
-    except OSError:
-        return
-    ours = (info.st_uid, os.geteuid(), 0)
-    if (not where.st_mode & 0o022 and where.st_uid in ours) or info.st_mode & 0o002:
-        return  # nobody else may make files there, or everybody may write the database itself
-    group = info.st_gid if info.st_mode & 0o020 else None  # that may write the database
-    for suffix in ("-wal", "-journal", "-shm"):
-        try:
-            log = os.lstat(raw(path + suffix))
-        except OSError:
-            continue
-        if log.st_uid not in ours and log.st_gid != group:
-            raise SpoolctlError(
-                "SAFETY_BLOCK",
-                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue",
-                "remove it, and keep the database where only you may make files",
-            )

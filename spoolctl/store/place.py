@@ -131,6 +131,25 @@ def _strange(spool: Spool) -> "tuple[str, str]":
     return "", ""
 
 
+def check_logs(path: str, info: os.stat_result) -> None:
+    """Refuse a log or journal that a stranger put beside a private database: SQLite would take over what
+    is written there, as if it had been written by us. Raises SAFETY_BLOCK."""
+    if info.st_mode & 0o002:
+        return  # everybody may write the database itself
+    group = info.st_gid if info.st_mode & 0o020 else None
+    for suffix in ("-wal", "-journal", "-shm"):
+        try:
+            log = os.lstat(raw(path + suffix))
+        except OSError:
+            continue
+        if log.st_uid not in (info.st_uid, os.geteuid(), 0) and log.st_gid != group:
+            raise SpoolctlError(
+                "SAFETY_BLOCK",
+                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue",
+                "remove it, and keep the database where only you may make files",
+            )
+
+
 def make_folder(path: str) -> None:
     """Make a directory and its missing parents, private from the first moment. Raises SpoolctlError."""
     from .faults import of_os
