@@ -59,9 +59,11 @@ class Census:
             self._probe = Probe([pid for pid, _ in self._asking], others=True)
 
     def forget_all_but(self, living: "set[Key]") -> None:
-        """Answers about those that have ended; once in a while is enough."""
+        """Those that have ended; once in a while is enough. A tree may be stuck for months."""
         if len(self._answers) > 2 * len(living) + 100:
             self._answers = {key: said for key, said in self._answers.items() if key in living}
+        if len(self.carriers) > 2 * len(living) + 100:  # most of attempts that nobody here asks about
+            self.carriers = {token: left for token, keys in self.carriers.items() if (left := keys & living)}
 
     def leave(self, asker: object) -> None:
         """This one wants nothing more; with the last, everything is forgotten."""

@@ -268,3 +268,16 @@ def test_no_environment_at_all_is_no_token():
             assert answered(process.pid) == "-"
         finally:
             process.kill()
+
+
+def test_those_that_have_ended_are_forgotten_while_somebody_asks(asked, marked):
+    one = census.Census()
+    one.want("a", {marked}, 0.0)
+    assert heard(one, marked, 0.0) == "abc"
+    for n in range(1000):
+        one._answers[10**7 + n, 1] = ("-", 1.0)
+        one.carriers[f"token {n}"] = {(10**7 + n, 1)}
+    one.forget_all_but({marked})
+    assert one.answer(marked, 0.0) == "abc"
+    assert list(one.carriers.values()) == [{marked}]
+    assert len(one._answers) == 1
