@@ -9,6 +9,7 @@ import fcntl
 import os
 import stat
 
+from .. import clock
 from ..paths import Spool, raw
 from . import proc
 
@@ -16,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..store.db import Row
 
+YOUNG = 60.0  # seconds in which a file without a row is left alone
 ALIVE, DEAD, UNKNOWN = "ALIVE", "DEAD", "UNKNOWN"
 
 
@@ -108,12 +110,23 @@ def remove_lock(spool: Spool, instance: int, worker: "Row | None") -> None:
     """Remove the lock of a dead worker, under whichever name it had when it died."""
     path: "bytes | None" = raw(lock_path(spool, instance))
     if worker is not None and not os.path.lexists(raw(lock_path(spool, instance))):
+        # Removed by another one, or never renamed. Its inode may be a starting worker's by now.
         path = _by_inode(spool, (worker["lock_dev"], worker["lock_ino"]))
+        if path is None or not abandoned(path):
+            return
     try:
         if path is not None:
             os.unlink(path)
     except OSError:
         pass
+
+
+def abandoned(path: bytes) -> bool:
+    """Whether a lock file without a row is nobody's: free, and too old to be still on its way to one."""
+    try:
+        return clock.now() - os.stat(path).st_mtime >= YOUNG and try_shared(path) is False
+    except OSError:
+        return False
 
 
 def try_shared(path: bytes, wanted: "tuple[object, object] | None" = None) -> "bool | None":

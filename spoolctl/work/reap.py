@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .deaths import Events, PidFds
 
 DEFAULT_GRACE = 5.0  # of an owner whose row is gone
-YOUNG = 60.0  # seconds in which a file without a row is left alone
 WATCHED = 100  # owners whose end is told at once; others are found by the look once a second
 
 
@@ -189,12 +188,12 @@ def sweep(spool: Spool, instances: "dict[int, tuple[int, int]]") -> None:
         number, _, kind = name.partition(b".")
         try:
             info = os.stat(path)
-            if clock.now() - info.st_mtime < YOUNG or (info.st_dev, info.st_ino) in named:
+            if clock.now() - info.st_mtime < identity.YOUNG or (info.st_dev, info.st_ino) in named:
                 continue  # one that died between its commit and the rename is named by its row alone
             if kind == b"spare" and number.isdigit() and int(number) not in instances:
                 if identity.try_shared(folder + b"/" + number + b".lock") is not True:
                     capture.discard(path)
-            elif name.endswith(b".lock") and identity.try_shared(path) is False:
+            elif name.endswith(b".lock") and identity.abandoned(path):
                 os.unlink(path)
         except OSError:
             continue  # another one was faster

@@ -231,3 +231,20 @@ def test_where_proc_hides_others_a_live_worker_is_never_dead(spool, worker, pers
     one.kill()
     one.wait()
     assert seen_by_another_user(hide) == DEAD  # there is no such process, hidden or not
+
+
+def test_the_lock_of_a_starting_worker_is_not_taken_for_a_dead_ones_of_the_same_inode(spool):
+    """An inode is given away again as soon as its file is gone."""
+    spool.add()
+    spool.work(check=0)
+    place = paths.Spool(str(spool.db), "flag")
+    starting = identity.WorkerLock(place)
+    dead = {"lock_dev": starting.dev, "lock_ino": starting.ino}
+    identity.remove_lock(place, 4711, dead)
+    assert os.path.exists(starting.path)
+    os.utime(starting.path, (1, 1))
+    identity.remove_lock(place, 4711, dead)
+    assert os.path.exists(starting.path)  # old by now, but held
+    starting.release(remove=False)
+    identity.remove_lock(place, 4711, dead)
+    assert not os.path.exists(starting.path)
