@@ -108,15 +108,15 @@ def _by_inode(spool: Spool, wanted: "tuple[object, object]") -> "bytes | None":
 
 def remove_lock(spool: Spool, instance: int, worker: "Row | None") -> None:
     """Remove the lock of a dead worker, under whichever name it had when it died."""
-    path: "bytes | None" = raw(lock_path(spool, instance))
-    if worker is not None and not os.path.lexists(raw(lock_path(spool, instance))):
+    path = raw(lock_path(spool, instance))
+    if worker is not None and not os.path.lexists(path):
         # Removed by another one, or never renamed. Its inode may be a starting worker's by now.
-        path = _by_inode(spool, (worker["lock_dev"], worker["lock_ino"]))
-        if path is None or not abandoned(path):
+        found = _by_inode(spool, (worker["lock_dev"], worker["lock_ino"]))
+        if found is None or not abandoned(found):
             return
+        path = found
     try:
-        if path is not None:
-            os.unlink(path)
+        os.unlink(path)
     except OSError:
         pass
 

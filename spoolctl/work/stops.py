@@ -7,8 +7,6 @@ them for the jobs while the worker goes on ignoring them.
 import os
 import signal
 
-from .. import clock
-
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -21,7 +19,6 @@ class Stops:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first_at: "float | None" = None
         self.fd, self._write = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write, False)
@@ -56,8 +53,6 @@ class Stops:
 
     def _told(self, number: int, frame: object) -> None:
         self.count += 1
-        if self.first_at is None:
-            self.first_at = clock.monotonic()
 
     def drain(self) -> None:
         """Empty the wake-up pipe."""
