@@ -20,7 +20,7 @@ from workers import GO, kill
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
 
-SOON = 6  # seconds: 2 are promised, the rest is for a slow machine
+SOON = 10  # seconds: 2 are promised, the rest is for a slow machine
 # Every process of an attempt holds descriptor 9, and with it the lock of its job.
 ALONE = 'exec 9>>"alone.$SPOOLCTL_JOB_ID"; flock -n 9 || { echo overlap >>log; exit 0; }; '
 

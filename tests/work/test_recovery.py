@@ -36,7 +36,7 @@ def test_a_dead_workers_job_comes_back_after_its_old_tree_is_gone(spool):
     assert told(spool, job) == ["added", "claimed", "reaped", "claimed", "succeeded"]
     assert details(spool, job, "reaped") == [f"dead worker pid {pid}"]
     reaped = next(event["at"] for event in shown["events"] if event["event"] == "reaped")
-    assert reaped - died < 2 + 0.5 + 2 + 2  # noticed in 2 s, grace, killed and gone; and a slow machine
+    assert reaped - died < 2 + 0.5 + 2 + 8  # noticed in 2 s, grace, killed and gone; and a slow machine
     assert shown["attempts"][1]["started_at"] >= reaped + 0.1 - 0.0011
     assert log_of(spool) == ["start", "start"]
     wait_until(lambda: [w["worker_id"] for w in spool.json("status")["workers"]] == ["second"])
@@ -54,7 +54,7 @@ def test_a_death_is_noticed_within_two_seconds_by_an_idle_worker_of_another_lane
     kill(worker)
     began = time.monotonic()
     spool.wait_for(job, "queued")
-    assert time.monotonic() - began < 4  # 2 s are promised; the rest is for a slow machine
+    assert time.monotonic() - began < 10  # 2 s are promised; the rest is for a slow machine
     shown = spool.show(job)["job"]
     assert (shown["last_failure_reason"], shown["last_error"]) == ("worker_crash", "worker died")
     assert shown["next_run_at"] > time.time() + 3000

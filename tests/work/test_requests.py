@@ -95,7 +95,7 @@ def test_an_owner_that_comes_back_while_the_caller_ends_its_tree_settles_it_with
 @pytest.mark.parametrize("fate", ["stopped", soak("dead")])
 def test_the_grace_is_the_owners(spool, fate):
     job = spool.add("-c", "trap ': >termed' TERM; echo up; while :; do sleep 0.02; done")
-    worker = owner(spool, "--grace", "1.7")
+    worker = owner(spool, "--grace", "6.5")
     pid = started(spool, job, b"up")
     stop(worker)
     if fate == "dead":
@@ -104,7 +104,7 @@ def test_the_grace_is_the_owners(spool, fate):
     wait_until((spool.path / "termed").exists, 20, "the caller's TERM")
     began = time.monotonic()
     wait_until(lambda: not alive(pid), 20)
-    assert 1.4 < time.monotonic() - began < 4.7  # the default is 5 s
+    assert time.monotonic() - began > 5.8  # the default is 5 s
     assert finish(caller, check=0).data["state"] == "canceled"
 
 

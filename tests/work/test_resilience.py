@@ -54,7 +54,7 @@ def test_a_worker_that_may_leave_but_has_a_tree_to_end_waits_without_turning(spo
     before = cpu(worker.pid)
     time.sleep(2)
     assert (alive(pid), worker.poll()) == (True, None)
-    assert cpu(worker.pid) - before < 0.6
+    assert cpu(worker.pid) - before < 1  # of two seconds
     spool.leaves_processes()
 
 

@@ -54,14 +54,14 @@ def test_the_first_signal_claims_nothing_more_and_lets_what_runs_finish(spool, n
 def test_the_second_ends_the_trees_and_queues_the_jobs_again_for_nothing(spool, first, second):
     script = "setsid sleep 300 & sleep 300 & echo up; wait"
     jobs = [spool.add("--max-retries", "0", "--max-crashes", "0", "-c", script) for _ in range(2)]
-    worker = spool.start("work", "--json", "-j", "2")
+    worker = spool.start("work", "--json", "-j", "2", "--grace", "60")
     for job in jobs:
         started(spool, job, b"up\n")
     began = time.time()
     tell(worker, first, second)
     assert answer_of(worker) == {"stopped": True, "executed": 2}
     assert worker.returncode == 0
-    assert time.time() - began < 4.5  # they obey TERM: nobody waits for the grace
+    assert time.time() - began < 30  # they obey TERM: nobody waits for the grace
     for job in jobs:
         shown = spool.show(job)
         attempt = shown["attempts"][-1]
@@ -192,7 +192,7 @@ def test_a_worker_with_nothing_to_do_leaves_at_once(spool):
         began = time.monotonic()
         worker.send_signal(number)
         assert answer_of(worker) == {"stopped": True, "executed": 0}
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # not its next poll
     assert workers_left(spool) == 0
 
 
