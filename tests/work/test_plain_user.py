@@ -111,8 +111,8 @@ def test_a_reaper_that_may_start_no_helper_waits_with_the_job_and_goes_on_itself
     first = user.start("work", "--grace", "0.5")
     leader = user.leader(job)
     wait_until(lambda: user.output(job) == "up\n")
+    kill(first)  # before its leader, or it would end the rest itself
     os.kill(leader, signal.SIGKILL)
-    kill(first)
     second = user.start("work", "--poll-interval", "0.1", preexec_fn=no_process)
     wait_until(lambda: len(user.json("status")["workers"]) == 2)
     time.sleep(1.5)  # what a hasty one would take
