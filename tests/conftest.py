@@ -14,6 +14,8 @@ import pytest
 from namespaces import Namespace
 from support import Spool
 
+from spoolctl.work import pursuit
+
 for _name in [name for name in os.environ if name.startswith("SPOOLCTL_")]:
     del os.environ[_name]
 os.environ["TZ"] = "UTC"
@@ -61,6 +63,12 @@ def namespace(spool):
     inside = Namespace(spool)
     yield inside
     inside.close()
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Calls in this process wait for the end of a tree as long as a slow machine may need."""
+    monkeypatch.setattr(pursuit, "BEYOND_GRACE", 30)
 
 
 @pytest.fixture

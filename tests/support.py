@@ -533,13 +533,13 @@ class Spool:
 
     def stop(self, process: subprocess.Popen[bytes], timeout: float = 20) -> int:
         """End a worker in order (two TERMs: its jobs are ended and queued again)."""
-        for _ in range(2):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(0.3)
-                except subprocess.TimeoutExpired:
-                    pass
+        deadline = time.monotonic() + timeout
+        while process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(signal.SIGTERM)  # again and again: two that are pending at once count as one
+            try:
+                process.wait(0.3)
+            except subprocess.TimeoutExpired:
+                pass
         try:
             process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:

@@ -183,7 +183,8 @@ def tell(process, *numbers):
     for number in numbers:
         process.send_signal(number)
         wait_until(lambda n=number: process.poll() is not None or not _pending(process.pid, n), 10)
-        time.sleep(0.2)  # from taken by the interpreter to seen by the loop
+        time.sleep(0.2)  # from taken by the interpreter to seen by the loop, which sleeps again then
+        wait_until(lambda: process.poll() is not None or state_of(process.pid) != "R", 10)
 
 
 def _pending(pid, number):

@@ -142,12 +142,19 @@ class Staff:
             if status == -signal.SIGKILL and worker.label not in self.died:
                 self.died[worker.label] = time.time()
                 self.counts["suicides"] += 1
+            elif status == 4 and self.locked_out(worker.label):
+                self.counts["LOCKED"] += 1
             elif status not in worker.expected:
                 self.broken.append(f"worker {worker.label} ended with status {status}")
             if self.violent:
                 self.at(self.random.uniform(0, 0.5), lambda place=place: self.violent and self.hire(place))
             elif self.staffed:
                 self.hire(place)
+
+    def locked_out(self, label):
+        """Whether a worker that had only just begun gave up: another was stopped with the lock in its hand."""
+        with open(f"{self.folder}/told/{label}", "rb") as told:
+            return b"spoolctl: LOCKED: " in told.read()
 
     # --- calls --------------------------------------------------------------------------------------------
 

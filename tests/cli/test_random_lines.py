@@ -21,9 +21,10 @@ def go(tmp_path, seed, count, timeout):
     assert f"seed {seed}: " in done.stdout
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_command_lines_end_in_order(tmp_path, seed):
-    go(tmp_path, seed, 1500, 100)
+    go(tmp_path, seed, 1500, 500)
 
 
 @pytest.mark.soak

@@ -124,14 +124,23 @@ def test_the_log_stays_small_while_20_000_events_are_written_beside_a_follower_a
         most = max(most, wal_of(spool))
         time.sleep(0.05)
     # These commits write some 80 MB to it. A worker's checkpoint is due at 4 MiB, a call's at 16.
-    assert 4 * 1024**2 < most < 20 * 1024**2
+    # One that stands still inside a read keeps it from being used again meanwhile: hence the room.
+    assert 4 * 1024**2 < most < 40 * 1024**2
     spool.work("--queue", "last")
     assert finish(waiter, check=0).data["all_succeeded"] is True
     seen = spool.path / "seen"
     wait_until(lambda: seen.read_bytes().count(b"\n") >= 20_003, 30, "every event at the follower")
     ids = [json.loads(line)["id"] for line in seen.read_bytes().splitlines()]
     assert ids == list(range(1, 20_004))
-    wait_until(lambda: wal_of(spool) < 5 * 1024**2, 20, "a worker's checkpoint")
+
+    def small():
+        if wal_of(spool) < 5 * 1024**2:
+            return True
+        # Only what makes it larger again is a reason to try again.
+        spool.json("add", "--from", "-", "--queue", "never", stdin=b"true\n" * 200)
+        return False
+
+    wait_until(small, 30, "a worker's checkpoint")
     follower.send_signal(signal.SIGTERM)
     assert follower.wait(20) == 0
     assert busy.poll() is idle.poll() is None

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+from looking import started
 from support import clean_env
 
 from spoolctl import hooks, paths
@@ -68,7 +69,7 @@ def test_nothing_is_answered_before_the_log_is_on_disk(spool, words):
     spool.work("--queue", "failing")
     spool.add("--queue", "other", "--", "true")
     spool.start("work", "--queue", "running", "--grace", "0.2")  # attached: no close is the last
-    spool.wait_for(2, "running")
+    started(spool, 2)
     found = steps(spool, *words)
     before = found[: found.index("answer")]
     assert "log" in before

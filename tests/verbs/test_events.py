@@ -44,13 +44,25 @@ def lines(process, count):
 
 
 def attached(spool, process):
-    """Wait until a process has the database open, and is likely past its first look."""
+    """Wait until a process has the database open, and rests after its first look."""
     link = Path(f"/proc/{process.pid}/fd")
     if link.exists():
         wait_until(lambda: str(spool.db) in {_target(fd) for fd in link.iterdir()})
-        time.sleep(0.2)
-    else:
+    resting(process)
+
+
+def resting(process):
+    """Wait until a process waits in poll: it has looked, and nothing it wants is there."""
+    place = Path(f"/proc/{process.pid}/wchan")
+    try:
+        told = place.read_text()
+    except OSError:
+        told = "0"
+    if told == "0" and process.poll() is None:  # running, or the system does not say
         time.sleep(1.5)
+        if not place.exists() or place.read_text() == "0":
+            return
+    wait_until(lambda: process.poll() is not None or "poll" in place.read_text(), 30, "it to rest")
 
 
 def _target(fd):
@@ -227,19 +239,19 @@ def test_a_follower_with_an_id_starts_behind_it_and_gives_each_event_once(spool)
 
 def test_an_idle_timeout_counts_from_the_last_event(spool):
     spool.add()
-    process = follow(spool, "--idle-timeout", "2", "--since-id", "1")
+    process = follow(spool, "--idle-timeout", "4", "--since-id", "1")
+    attached(spool, process)
     began = time.monotonic()
-    time.sleep(1)
     spool.add()
     lines(process, 1)
     assert lines(process, 1) == [end("idle_timeout")]
-    assert time.monotonic() - began > 2.9
+    assert time.monotonic() - began > 3.9
     assert settled(process) == (0, b"", b"")
 
 
 def test_a_follower_waits_for_a_database_and_shows_it_from_its_start(spool):
     process = follow(spool, "--job", "key:k")
-    time.sleep(0.3)
+    resting(process)
     assert spool.files() == []
     spool.add("--key", "other", "--", "true")
     job = spool.add("--key", "k", "--", "true")

@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from looking import started
 from support import wait_until
 
 NOTHING = {"exit_code": None, "signal": None, "failure_reason": None, "last_error": None}
@@ -26,7 +27,7 @@ def ended(spool, script, *flags):
 def running(spool, script="sleep 100", *flags):
     job = spool.add("-c", script)
     worker = spool.start("work", "--json", "--grace", "0.2", *flags)
-    spool.wait_for(job, "running")
+    started(spool, job)
     return job, worker
 
 
@@ -160,7 +161,7 @@ def test_a_sigkill_is_named_and_explained(spool):
 
 
 def test_a_sigkill_of_ours_is_explained_by_its_reason(spool):
-    job = spool.add("--timeout", "0.2", "--max-retries", "0", "-c", "trap '' TERM; sleep 50 & wait; sleep 50")
+    job = spool.add("--timeout", "2", "--max-retries", "0", "-c", "trap '' TERM; sleep 50 & wait; sleep 50")
     spool.work("--grace", "0.1")
     assert feedback(spool, job)["signal"] == "SIGKILL"
     text = spool.run("feedback", str(job), check=0).text

@@ -248,7 +248,7 @@ def test_workers_go_on_and_running_jobs_are_never_touched(spool):
     deleted += prune(spool, "--yes", "--state", "done,dead,canceled")["deleted_jobs"]
     assert deleted == 120
     assert kept(spool) == folders(spool) == [blocker]
-    assert spool.run("output", str(blocker), check=0).out == b"early\n"
+    wait_until(lambda: spool.run("output", str(blocker), check=0).out == b"early\n")
     (spool.path / "go").touch()
     assert b'"succeeded": 121' in worker.communicate(timeout=30)[0]
     assert rows(spool, "PRAGMA integrity_check") == [("ok",)]

@@ -12,6 +12,8 @@ import sys
 import pytest
 from support import alive, clean_env, wait_until
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def retry(spool, *words, **options):
     return spool.run("retry", "--json", *words, **options)

@@ -9,6 +9,8 @@ from support import finish, wait_until
 
 from spoolctl.contract.states import TRANSITIONS
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 KEY = ("--key", "k")
 STATES = ("queued", "delayed", "backoff", "running", "done", "dead", "canceled")
 

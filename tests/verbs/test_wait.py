@@ -11,6 +11,7 @@ import sqlite3
 import time
 
 import pytest
+from looking import started
 from support import finish, wait_until
 
 from spoolctl import clock
@@ -271,7 +272,7 @@ def test_no_worker_is_said_only_where_nothing_can_settle_it(spool):
     spool.add("--queue", "a", "--after", "1h", "--", "true")
     spool.add("-c", "while [ ! -e go ]; do sleep 0.02; done")
     worker = spool.start("work", "--once")
-    spool.wait_for(2, "running")
+    started(spool, 2)
     answer = wait(spool, "1", "2", "--timeout", "0.05", check=4)
     assert [w["message"] for w in answer.json["warnings"]] == ["spoolctl work --queue a"]
     assert wait(spool, "2", "--timeout", "0.05", check=4).warnings == []
