@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 KEPT = 10_000  # tokens of attempts with kept children that are remembered
+ASKS = 3  # times that somebody is asked for whose helper gave no answer in its time
 READS = 20  # of the list of children, for one on which nobody has just ended
 M_TRIM_THRESHOLD, M_TOP_PAD = -1, -2  # of glibc's mallopt
 
@@ -50,6 +51,7 @@ class Adoption:
         self._probe: "Probe | None" = None
         self._asked: "set[tuple[int, int]]" = set()  # of those in `shared`, by the probe under way
         self._unasked: "set[tuple[int, int]]" = set()
+        self._asks: "dict[tuple[int, int], int]" = {}
 
     def children(self) -> "list[int]":
         """Our direct children, zombies too."""
@@ -128,8 +130,8 @@ class Adoption:
             answers = self._probe.poll()
             if answers is None:
                 return
-            self._probe = None
-            self._asked = set()
+            asked, self._asked = self._asked, set()
+            cut, self._probe = self._probe.cut, None
             tokens = {tree.token: tree for tree in self.leaders.values()}
             for key in [key for key in self.shared if key[0] in answers]:
                 token = answers[key[0]]
@@ -139,7 +141,14 @@ class Adoption:
                 elif token in self._kept_tokens:
                     self.owners[key] = None
                     del self.shared[key]
+            self._asks = {key: n for key, n in self._asks.items() if key in self.shared}
+            if cut:  # a slow machine, or one of them cannot be read without waiting
+                self._unasked |= {
+                    key for key in asked if self._asks.get(key, ASKS) < ASKS and key[0] not in answers
+                }
         if self._unasked:
+            for key in self._unasked:
+                self._asks[key] = self._asks.get(key, 0) + 1
             self._probe = Probe(sorted(pid for pid, _ in self._unasked))
             self._asked, self._unasked = self._unasked, set()
 

@@ -96,6 +96,7 @@ class Probe:
         Probe.clear()
         self.met: "set[tuple[int, int, str]]" = set()  # (pid, start, token) of others it came across
         self.deadline = clock.monotonic() + LIMIT
+        self.cut = False  # whether its time was up before it had told all
         self._text = b""
         self._process: "subprocess.Popen[bytes] | None" = None
         try:
@@ -131,6 +132,7 @@ class Probe:
             except BlockingIOError:
                 if clock.monotonic() < self.deadline:
                     return None
+                self.cut = True
                 chunk = b""
             if not chunk:
                 break
