@@ -103,7 +103,8 @@ class Pursuit:
         else:
             self._act(seen["request_seen_at"] is None)
             if self.outcome is None and (clock.monotonic() >= self.deadline or self.inside):
-                self.outcome = PENDING
+                seen = control.watched(self.db, self.job_id)  # it may just have been settled
+                self.outcome = PENDING if self._runs(seen) else self._fate(seen)
         if self.outcome is not None:
             self.close()
 
