@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from looking import requested, told
 from support import wait_until
+from workers import scripted
 
 FLAGS = {"cancel": ("--running", "--yes"), "retry": ("--force",)}
 VERBS = tuple(FLAGS)
@@ -20,21 +21,35 @@ def soak(*values):
     return pytest.param(*values, marks=pytest.mark.soak)
 
 
-def ask(spool, verb, job, *more):
-    """The call, as a process."""
-    return spool.start(verb, "--json", str(job), *FLAGS[verb], *more)
+# A caller that leaves all to the owner, and waits for the end of a tree however slow the machine is.
+PATIENT = {"SILENT_AFTER": 60, "BEYOND_GRACE": 30, "TO_TELL": 20}
+# One that waits as long, and does what an owner that is silent for a second does not.
+LASTING = PATIENT | {"SILENT_AFTER": 1}
+
+LIMITED = """
+from spoolctl.work import pursuit
+vars(pursuit).update({})
+from spoolctl.__main__ import main
+main()
+"""
 
 
-def asked(spool, verb, job):
+def ask(spool, verb, job, *more, limits=None):
+    """The call, as a process; `limits` replace those of spoolctl.work.pursuit, in seconds."""
+    words = (verb, "--json", str(job), *FLAGS[verb], *more)
+    return scripted(spool, LIMITED.format(limits), *words) if limits else spool.start(*words)
+
+
+def asked(spool, verb, job, limits=None):
     """The call, its request stored: the caller waits."""
-    caller = ask(spool, verb, job)
-    wait_until(lambda: requested(spool, job)[0] == REQUEST[verb], 10, "the request")
+    caller = ask(spool, verb, job, limits=limits)
+    wait_until(lambda: requested(spool, job)[0] == REQUEST[verb], 20, "the request")
     return caller
 
 
 def seen(spool, job):
     """Wait until the owner has seen the request."""
-    wait_until(lambda: requested(spool, job)[1], 10, "the owner's stamp")
+    wait_until(lambda: requested(spool, job)[1], 20, "the owner's stamp")
 
 
 def owner(spool, *flags):

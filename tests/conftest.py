@@ -69,6 +69,7 @@ def namespace(spool):
 def patient(monkeypatch):
     """Calls in this process wait for the end of a tree as long as a slow machine may need."""
     monkeypatch.setattr(pursuit, "BEYOND_GRACE", 30)
+    monkeypatch.setattr(pursuit, "TO_TELL", 20)
 
 
 @pytest.fixture

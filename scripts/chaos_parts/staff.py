@@ -152,7 +152,7 @@ class Staff:
                 self.hire(place)
 
     def locked_out(self, label):
-        """Whether a worker that had only just begun gave up: another was stopped with the lock in its hand."""
+        """Whether a worker that had only just begun gave up: another was stopped with the lock in hand."""
         with open(f"{self.folder}/told/{label}", "rb") as told:
             return b"spoolctl: LOCKED: " in told.read()
 

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from asking import AFTERWARDS, EVENT, VERBS, ask, asked, owner, settled, soak
+from asking import AFTERWARDS, EVENT, LASTING, PATIENT, VERBS, ask, asked, owner, settled, soak
 from looking import change, details, log_of, requested, started, told
 from support import alive, finish, wait_until
 from workers import ALONE, DEAF, GO, hooked, kill, state_of, stop
@@ -23,7 +23,7 @@ def in_hands_of(spool, fate):
         spool.wait_for(job, "running")
         wait_until(lambda: state_of(worker.pid) == "T", 10)
         return job, worker
-    worker = owner(spool, "--grace", "0.5")
+    worker = owner(spool, "--grace", "10")
     started(spool, job, b"up")
     stop(worker)
     if fate == "dead":
@@ -46,7 +46,7 @@ def in_hands_of(spool, fate):
 )
 def test_two_callers_who_ask_the_same_get_the_same_answer(spool, verb, fate):
     job, worker = in_hands_of(spool, fate)
-    callers = [ask(spool, verb, job), ask(spool, verb, job)]
+    callers = [ask(spool, verb, job, limits=LASTING) for _ in range(2)]
     if fate == "alive":
         wait_until(lambda: requested(spool, job)[0], 10)
         worker.send_signal(signal.SIGCONT)
@@ -73,12 +73,14 @@ def test_of_a_cancel_and_a_forced_retry_the_cancel_wins_and_the_retry_says_so(sp
     job, worker = in_hands_of(spool, fate)
     callers = {}
     if fate == "dead":  # no second's time to come between
-        callers = {verb: ask(spool, verb, job) for verb in (first, *(v for v in VERBS if v != first))}
+        order = (first, *(verb for verb in VERBS if verb != first))
+        callers = {verb: ask(spool, verb, job, limits=LASTING) for verb in order}
     else:
-        callers[first] = asked(spool, first, job)
-        callers |= {verb: ask(spool, verb, job) for verb in VERBS if verb != first}
+        callers[first] = asked(spool, first, job, LASTING)
+        callers |= {verb: ask(spool, verb, job, limits=LASTING) for verb in VERBS if verb != first}
     if fate == "alive":
-        wait_until(lambda: requested(spool, job)[0] == "cancel", 10)
+        # Or the first has lost patience and is through.
+        wait_until(lambda: requested(spool, job)[0] == "cancel" or spool.state(job) != "running", 20)
         worker.send_signal(signal.SIGCONT)
     answers = {verb: finish(caller) for verb, caller in callers.items()}
     if fate == "not started":
@@ -112,7 +114,7 @@ def runs_once(spool, job, worker):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_request_of_a_caller_that_was_killed_reaches_an_owner_that_had_not_started(spool, verb):
     job, worker = in_hands_of(spool, "not started")
-    kill(asked(spool, verb, job))
+    kill(asked(spool, verb, job, PATIENT))
     worker.send_signal(signal.SIGCONT)
     out, _ = worker.communicate(timeout=20)
     assert json.loads(out)["data"]["result"] == ("canceled" if verb == "cancel" else "interrupted")
@@ -122,7 +124,7 @@ def test_a_request_of_a_caller_that_was_killed_reaches_an_owner_that_had_not_sta
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_owner_that_cannot_be_judged_answers_a_request_that_was_forced_on_it(spool, verb):
     job = spool.add("-c", DEAF)
-    worker = owner(spool, "--grace", "0.5")
+    worker = owner(spool, "--grace", "3")
     pid = started(spool, job, b"up")
     change(spool, "UPDATE workers SET boot_id = NULL")
     stop(worker)

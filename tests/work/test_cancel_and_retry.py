@@ -8,12 +8,17 @@ import sys
 import time
 
 import pytest
-from asking import AFTERWARDS, FLAGS, VERBS, ask, asked, seen
+from asking import AFTERWARDS, FLAGS, PATIENT, VERBS, ask, asked, seen
 from looking import change, details, ended, last, log_of, requested, started, told
 from support import alive, processes_of, wait_until
 from workers import ALONE, DEAF, GO, dropped, hooked, kill, refusals, state_of, stopped, talking
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
+from spoolctl.work import pursuit
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd"),
+    pytest.mark.usefixtures("patient"),
+]
 
 
 def test_a_running_job_is_canceled_by_its_worker_tree_and_all(spool):
@@ -42,6 +47,7 @@ def test_a_running_job_is_queued_again_by_force_with_a_fresh_budget(spool):
     job = spool.add("--max-retries", "0", "-c", ALONE + f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {GO}")
     spool.start("work", "--json", "--poll-interval", "0.1")
     pid = started(spool, job)
+    wait_until(lambda: log_of(spool), 20)
     answer = spool.run("retry", str(job), "--force", "--json", check=0)
     assert (answer.data["job_id"], answer.warnings) == (job, [])
     assert not alive(pid)
@@ -121,6 +127,7 @@ def test_an_owner_that_cannot_be_judged_is_left_alone_unless_told_otherwise(spoo
     job = spool.add("--max-retries", "0", "-c", ALONE + f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {GO}")
     worker = spool.start("work", "--json", "--poll-interval", "0.1")
     pid = started(spool, job)
+    wait_until(lambda: log_of(spool), 20)
     change(spool, "UPDATE workers SET boot_id = NULL")
     for verb in ("retry", "cancel"):
         answer = spool.run(verb, str(job), *FLAGS[verb], "--json", check=5)
@@ -137,7 +144,8 @@ def test_an_owner_that_cannot_be_judged_is_left_alone_unless_told_otherwise(spoo
     assert worker.poll() is None
 
 
-def test_a_command_that_does_not_obey_is_killed_after_the_grace_of_its_owner(spool):
+def test_a_command_that_does_not_obey_is_killed_after_the_grace_of_its_owner(spool, monkeypatch):
+    monkeypatch.setattr(pursuit, "SILENT_AFTER", 60)  # by its owner
     job = spool.add("-c", DEAF)
     spool.start("work", "--json", "--grace", "0.7")
     pid = started(spool, job, b"up")
@@ -151,9 +159,9 @@ def test_a_command_that_does_not_obey_is_killed_after_the_grace_of_its_owner(spo
 
 def test_a_cancel_that_takes_too_long_is_answered_and_followed_through(spool):
     job = spool.add("--key", "k", "-c", DEAF)
-    worker = spool.start("work", "--json", "--grace", "0.5")
+    worker = spool.start("work", "--json", "--grace", "4")
     pid = started(spool, job, b"up")
-    cancel = ask(spool, "cancel", job)
+    cancel = ask(spool, "cancel", job, limits=PATIENT | {"BEYOND_GRACE": -2})
     seen(spool, job)
     with stopped(worker):
         out, _ = cancel.communicate(timeout=20)
@@ -179,7 +187,7 @@ def test_a_request_stands_although_the_command_ended_by_itself_meanwhile(spool, 
     with stopped(worker):
         (spool.path / "go").touch()
         wait_until(lambda: not alive(pid), 10)
-        caller = asked(spool, verb, job)
+        caller = asked(spool, verb, job, PATIENT)
     assert caller.wait(20) == 0
     attempt = last(spool, job)
     assert (attempt["state"], attempt["exit_code"]) == (("failed" if code else "succeeded"), code)
@@ -199,8 +207,9 @@ def test_a_request_stands_although_owner_and_caller_die(spool, verb):
     job = spool.add("--max-crashes", "0", "-c", f"echo run >>log; [ $SPOOLCTL_ATTEMPT -gt 1 ] || {GO}")
     worker = spool.start("work", "--json")
     started(spool, job)
+    wait_until(lambda: log_of(spool), 20)
     worker.send_signal(signal.SIGSTOP)
-    kill(asked(spool, verb, job))
+    kill(asked(spool, verb, job, PATIENT))
     kill(worker)
     spool.work(check=0)
     assert ended(spool.show(job)["attempts"][0]) == ("abandoned", "worker_crash", "worker died")
@@ -216,7 +225,7 @@ def test_a_second_signal_honours_a_request_too(spool):
     job = spool.add("-c", DEAF)
     worker = spool.start("work", "--json", "--grace", "1")
     started(spool, job, b"up")
-    caller = ask(spool, "cancel", job)
+    caller = ask(spool, "cancel", job, limits=PATIENT)
     seen(spool, job)
     spool.stop(worker)
     assert caller.wait(20) == 0

@@ -9,10 +9,10 @@ import sys
 import time
 
 import pytest
-from asking import AFTERWARDS, EVENT, VERBS, ask, asked, owner, seen, settled, soak
+from asking import AFTERWARDS, EVENT, LASTING, PATIENT, VERBS, ask, asked, owner, seen, settled, soak
 from looking import ended, last, log_of, opened, started, told
 from support import alive, finish, processes_of, wait_until
-from workers import DEAF, GO, STAYS, hooked, kill, lines_of, state_of, stop, stopped, talking, tell
+from workers import GO, STAYS, hooked, kill, lines_of, state_of, stop, talking, tell
 
 from spoolctl import clock
 from spoolctl.store import owners
@@ -28,16 +28,18 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
     ("told_of_it", "verb"), [(False, "cancel"), (True, "retry"), soak(False, "retry"), soak(True, "cancel")]
 )
 def test_the_caller_does_what_an_owner_that_dies_meanwhile_cannot(spool, verb, told_of_it):
-    job = spool.add("--max-crashes", "0", "-c", DEAF)
-    worker = owner(spool, "--grace", "1.5")
+    job = spool.add("--max-crashes", "0", "-c", STAYS)
+    worker = owner(spool, "--grace", "20")
     pid = started(spool, job, b"up")
+    limits = LASTING | {"SILENT_AFTER": 3}  # its look at an owner that says nothing is what shows the death
     if told_of_it:
-        caller = ask(spool, verb, job)
+        caller = ask(spool, verb, job, limits=limits)
         seen(spool, job)
     else:
         stop(worker)
-        caller = asked(spool, verb, job)
+        caller = asked(spool, verb, job, limits)
     kill(worker)
+    (spool.path / "free").touch()
     answer = finish(caller, check=0)
     assert (answer.data["state"], answer.warnings) == (AFTERWARDS[verb], [])
     assert not alive(pid)
@@ -74,8 +76,8 @@ def test_an_owner_that_comes_back_while_the_caller_ends_its_tree_settles_it_with
     pid = started(spool, job, b"up")
     after = [spool.add("--after", "1h", "-c", f"echo run >>log; {GO}") for _ in range(3)]
     stop(worker)
-    caller = asked(spool, verb, job)
-    wait_until(lambda: log_of(spool) == ["term"], 10, "the caller's TERM")
+    caller = asked(spool, verb, job, LASTING)
+    wait_until(lambda: log_of(spool) == ["term"], 20, "the caller's TERM")
     worker.send_signal(signal.SIGCONT)
     assert finish(caller, check=0).data["state"] == AFTERWARDS[verb]
     assert not alive(pid)
@@ -100,11 +102,11 @@ def test_the_grace_is_the_owners(spool, fate):
     stop(worker)
     if fate == "dead":
         kill(worker)
-    caller = ask(spool, "cancel", job)
-    wait_until((spool.path / "termed").exists, 20, "the caller's TERM")
     began = time.monotonic()
+    caller = ask(spool, "cancel", job, limits=LASTING)
+    wait_until((spool.path / "termed").exists, 20, "the caller's TERM")
     wait_until(lambda: not alive(pid), 20)
-    assert time.monotonic() - began > 5.8  # the default is 5 s
+    assert time.monotonic() - began > (6.5 if fate == "dead" else 7.5)  # the default is 5 s
     assert finish(caller, check=0).data["state"] == "canceled"
 
 
@@ -117,11 +119,11 @@ def test_a_worker_that_is_told_to_go_honours_a_request_before_and_after(spool, v
     worker = owner(spool, "--grace", "30")
     started(spool, job, b"up")
     if first == "request":
-        caller = ask(spool, verb, job)
+        caller = ask(spool, verb, job, limits=PATIENT)
         seen(spool, job)
     tell(worker, signal.SIGTERM, signal.SIGTERM)
     if first == "signals":
-        caller = asked(spool, verb, job)
+        caller = asked(spool, verb, job, PATIENT)
     (spool.path / "free").touch()
     assert finish(caller, check=0).data["state"] == AFTERWARDS[verb]
     assert worker.wait(20) == 0
@@ -147,16 +149,17 @@ BY_ITSELF = {
 def test_a_request_whose_caller_was_killed_stands_although_the_attempt_ends_by_itself(spool, verb, own):
     script, flags, how = BY_ITSELF[own]
     job = spool.add("--max-retries", "0", "--backoff-base", "1h", *flags, "-c", script)
-    worker = owner(spool)
-    pid = started(spool, job)
+    worker = hooked(spool, "written down", signal.SIGSTOP, "work", "--json", "--max-jobs", "1")
+    wait_until(lambda: state_of(worker.pid) == "T", 20)
     began = time.monotonic()
-    with stopped(worker):
-        kill(asked(spool, verb, job))
-        if own == "timed_out":
-            time.sleep(max(0, began + 0.6 - time.monotonic()))
-        else:
-            (spool.path / "go").touch()
-            wait_until(lambda: not alive(pid), 10)
+    pid = started(spool, job)
+    kill(asked(spool, verb, job, PATIENT))
+    if own == "timed_out":
+        time.sleep(max(0, began + 0.6 - time.monotonic()))
+    else:
+        (spool.path / "go").touch()
+        wait_until(lambda: not alive(pid), 10)
+    worker.send_signal(signal.SIGCONT)
     assert worker.wait(20) == 0
     assert ended(last(spool, job)) == how
     settled(spool, verb, job, own)
@@ -168,7 +171,7 @@ def test_a_request_while_left_processes_are_ended_keeps_the_commands_own_outcome
     worker = owner(spool, "--grace", "30")
     pid = started(spool, job)
     wait_until(lambda: not alive(pid), 10)
-    caller = ask(spool, verb, job)
+    caller = ask(spool, verb, job, limits=PATIENT)
     seen(spool, job)
     (spool.path / "free").touch()
     answer = finish(caller, check=0)
