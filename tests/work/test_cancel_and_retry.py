@@ -82,6 +82,23 @@ def test_the_caller_ends_the_tree_of_a_dead_owner(spool, verb):
 
 
 @pytest.mark.parametrize("verb", VERBS)
+def test_a_caller_that_settles_a_job_in_its_last_moment_says_so(spool, verb, monkeypatch):
+    job = spool.add("--", "sleep", "300")
+    worker = spool.start("work", "--json", "--grace", "10")
+    started(spool, job)
+    kill(worker)
+    settle = pursuit.Pursuit._settle
+
+    def just_in_time(one, outcome, overridden):
+        settle(one, outcome, overridden)
+        one.deadline = 0
+
+    monkeypatch.setattr(pursuit.Pursuit, "_settle", just_in_time)
+    answer = spool.run(verb, str(job), *FLAGS[verb], "--json", check=0)
+    assert (answer.data["state"], answer.warnings) == (AFTERWARDS[verb], [])
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_the_caller_ends_the_tree_of_an_owner_that_does_not_answer(spool, verb):
     job = spool.add("-c", f"{ALONE} [ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ setsid sleep 300 & echo up; wait; }}")
     worker = talking(spool, "--poll-interval", "0.1", "--grace", "0.5")
