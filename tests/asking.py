@@ -26,18 +26,17 @@ PATIENT = {"SILENT_AFTER": 60, "BEYOND_GRACE": 30, "TO_TELL": 20}
 # One that waits as long, and does what an owner that is silent for a second does not.
 LASTING = PATIENT | {"SILENT_AFTER": 1}
 
-LIMITED = """
-from spoolctl.work import pursuit
-vars(pursuit).update({})
-from spoolctl.__main__ import main
-main()
-"""
+
+def limited(limits):
+    """The program of a caller with these limits in place of those of spoolctl.work.pursuit, in seconds."""
+    changes = "; ".join(f"pursuit.{name} = {value}" for name, value in limits.items())
+    return f"from spoolctl.work import pursuit; {changes}; from spoolctl.__main__ import main; main()"
 
 
 def ask(spool, verb, job, *more, limits=None):
-    """The call, as a process; `limits` replace those of spoolctl.work.pursuit, in seconds."""
+    """The call, as a process; with `limits` of its own."""
     words = (verb, "--json", str(job), *FLAGS[verb], *more)
-    return scripted(spool, LIMITED.format(limits), *words) if limits else spool.start(*words)
+    return scripted(spool, limited(limits), *words) if limits else spool.start(*words)
 
 
 def asked(spool, verb, job, limits=None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
@@ -10,8 +11,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looking import last, pid_in, printed, story, told
-from support import alive
+from looking import last, pid_in, printed, started, story, told
+from support import alive, wait_until
+from workers import hooked, state_of
 
 from spoolctl.contract.backoff import delay
 
@@ -85,19 +87,33 @@ def test_a_timeout_ends_the_whole_tree(spool):
     no_token = spool.add(*once, "0.5", "-c", "env -i setsid sleep 314 >/dev/null 2>&1 & wait")
     stopped = spool.add(*once, "0.5", "-c", "kill -STOP $$; sleep 314")
     whole = spool.add(*once, "0.5", "--", sys.executable, "-c", "import time; time.sleep(300)")
-    obeys = spool.add(*once, "0.5", "-c", "trap 'echo bye; exit 0' TERM; sleep 314 & wait")
     began = time.monotonic()
-    spool.work("-j", "6", "--grace", "0.5", check=0)
+    spool.work("-j", "5", "--grace", "0.5", check=0)
     assert time.monotonic() - began < 20
-    for job in (deaf, away, no_token, stopped, whole, obeys):
+    for job in (deaf, away, no_token, stopped, whole):
         seconds = "1" if job == deaf else "0.5"
         attempt = last(spool, job)
         assert (attempt["state"], attempt["failure_reason"]) == ("timed_out", "timeout")
         assert attempt["error"] == f"timed out after {seconds}s"
         assert story(spool, job)[-2:] == [("timed_out", f"timed out after {seconds}s"), ("dead", None)]
         assert attempt["finished_at"] - attempt["started_at"] >= float(seconds)
-    assert (last(spool, obeys)["exit_code"], printed(spool, obeys)) == (0, b"bye\n")
     assert "--timeout" in spool.run("feedback", str(deaf), check=0).text
+
+
+@linux
+def test_a_command_may_end_in_its_own_way_when_its_time_is_up(spool):
+    script = "trap 'echo bye; exit 0' TERM; echo up; sleep 314 & wait"
+    job = spool.add("--max-retries", "0", "--timeout", "0.5", "-c", script)
+    # Stopped until there is a trap: the time runs from the start of the command.
+    worker = hooked(spool, "written down", signal.SIGSTOP, "work", "--drain", "--grace", "20")
+    started(spool, job, b"up\n")
+    wait_until(lambda: state_of(worker.pid) == "T", 20)
+    worker.send_signal(signal.SIGCONT)
+    assert worker.wait(40) == 0
+    attempt = last(spool, job)
+    assert (attempt["state"], attempt["failure_reason"]) == ("timed_out", "timeout")
+    assert (attempt["exit_code"], printed(spool, job)) == (0, b"up\nbye\n")
+    assert story(spool, job)[-2:] == [("timed_out", "timed out after 0.5s"), ("dead", None)]
 
 
 # --- what an end means ------------------------------------------------------------------------------------

@@ -59,9 +59,10 @@ def test_a_worker_of_an_older_schema_finishes_what_runs_and_asks_for_a_restart(s
     job = spool.add("-c", GO)
     worker = spool.start("work", "--json", "-j", "2", "--poll-interval", "0.1")
     started(spool, job)
-    queued = spool.add("--after", "0.3", "--", "true")
+    queued = spool.add("--after", "1h", "--", "true")
     change(spool, "PRAGMA user_version = 2")
-    time.sleep(0.5)  # the delayed job's time comes, and nobody may claim it
+    change(spool, f"UPDATE jobs SET next_run_at = 1 WHERE id = {queued}")
+    time.sleep(0.5)  # the delayed job's time has come, and nobody may claim it
     (spool.path / "go").touch()
     out, _ = worker.communicate(timeout=20)
     assert worker.returncode == 3
@@ -99,7 +100,7 @@ def test_whatever_happens_to_the_file_a_worker_that_is_told_to_leaves_and_leaves
     worker = spool.start("work", "--json", "--grace", "0.5")
     pid = started(spool, job, b"up")
     damage(spool.db)
-    tell(worker, signal.SIGTERM, signal.SIGTERM)
+    tell(worker, signal.SIGTERM, signal.SIGINT)
     out, err = worker.communicate(timeout=30)
     answer = json.loads(out)
     assert worker.returncode in (0, 3)

@@ -16,9 +16,22 @@ from contextlib import closing, contextmanager
 import pytest
 from looking import change, ended, last, log_of, started, told
 from support import alive, processes_of, wait_until
-from workers import DEAF, GO, lines_of, talking, tell
+from workers import DEAF, GO, HOOKED, lines_of, scripted, state_of, talking, tell
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
+
+# What a worker says goes to the file `lines`.
+TALKS = "import os; os.dup2(os.open('lines', os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)\n"
+
+
+def held(spool, *tokens):
+    """A talking worker that stops itself once its first jobs are written down. It holds nothing then, and
+    sees what happens meanwhile when it is continued.
+    """
+    stops = ("written down", str(int(signal.SIGSTOP)), "1")
+    worker = scripted(spool, TALKS + HOOKED, *stops, "work", *tokens)
+    wait_until(lambda: state_of(worker.pid) == "T", 20, "the worker to stop itself")
+    return worker
 
 
 # --- locked -----------------------------------------------------------------------------------------------
@@ -42,13 +55,15 @@ def locked(spool, how="gate"):
 def test_a_worker_goes_on_after_somebody_held_the_lock(spool, how):
     job = spool.add("-c", GO)
     late = spool.add("--timeout", "0.6", "--max-retries", "0", "--", "sleep", "300")
-    worker = spool.start("work", "--json", "-j", "2", "--poll-interval", "0.1")
+    # Held until somebody has the lock: before, no time is up.
+    worker = held(spool, "--json", "-j", "2", "--poll-interval", "0.1")
     started(spool, job)
     pid = started(spool, late)
     with locked(spool, how):
+        worker.send_signal(signal.SIGCONT)
         (spool.path / "go").touch()
         began = time.monotonic()
-        wait_until(lambda: not alive(pid), 5, "the timeout, although nothing can be recorded")
+        wait_until(lambda: not alive(pid), 20, "the timeout, although nothing can be recorded")
         time.sleep(max(0, began + 1.5 - time.monotonic()))
         assert (spool.state(job), spool.state(late)) == ("running", "running")
         begun = spool.start("work", "--json", "--drain")
@@ -73,9 +88,11 @@ def test_a_lock_that_is_held_longer_than_any_patience_costs_nothing(spool):
     loud = spool.add(*once, "--max-output", "10", "-c", f"{GO}; cat /dev/zero")
     deaf = spool.add(*once, "-c", DEAF)
     going = spool.add(*once, "-c", "until [ -e later ]; do sleep 0.02; done")
-    worker = spool.start("work", "--json", "-j", "6", "--grace", "0.5", "--max-jobs", "7")
+    # Held until somebody has the lock: before, no time is up.
+    worker = held(spool, "--json", "-j", "6", "--grace", "0.5", "--max-jobs", "7")
     pids = {job: started(spool, job) for job in (good, bad, late, loud, deaf, going)}
     with locked(spool):
+        worker.send_signal(signal.SIGCONT)
         began = time.monotonic()
         (spool.path / "go").touch()
         for job in (good, bad, late, loud):
@@ -109,7 +126,7 @@ def test_told_twice_while_somebody_keeps_the_lock_it_leaves_the_result_to_the_ne
     with locked(spool):
         (spool.path / "go").touch()
         wait_until(lambda: not alive(pid), 20)
-        tell(worker, signal.SIGTERM, signal.SIGTERM)
+        tell(worker, signal.SIGTERM, signal.SIGINT)
         out, _ = worker.communicate(timeout=30)
     assert (worker.returncode, json.loads(out)["ok"]) == (0, True)
     assert spool.state(job) == "running"
@@ -126,7 +143,7 @@ def test_a_lock_that_was_busy_long_ago_is_forgotten(spool):
     started(spool, job)
     time.sleep(5.2)  # longer ago than the time it would wait for the lock
     with locked(spool):
-        tell(worker, signal.SIGTERM, signal.SIGTERM)
+        tell(worker, signal.SIGTERM, signal.SIGINT)
         time.sleep(0.6)
         assert worker.poll() is None
     assert worker.wait(20) == 0
@@ -182,6 +199,29 @@ def says_full(spool):
     return len(lines_of(spool, "the disk is full"))
 
 
+# A worker that says when it has looked whether a command failed for want of room.
+LOOKS = """
+from spoolctl.work.room import Room
+over = Room.over
+def looked(self, one):
+    over(self, one)
+    open(f"looked-{one.job_id}", "w").close()
+Room.over = looked
+from spoolctl.__main__ import main
+main()
+"""
+
+# A worker to which it is two hours later as soon as there is the file `later`.
+LATER = """
+import os
+from spoolctl import clock
+real = clock.now
+clock.now = lambda: real() + 7200 * os.path.exists("later")
+from spoolctl.__main__ import main
+main()
+"""
+
+
 def test_on_a_device_that_is_read_only_calls_say_so_and_change_nothing(spool, device):
     job = spool.add("--", "true")
     content = spool.db.read_bytes()
@@ -197,7 +237,7 @@ def test_on_a_device_that_is_read_only_calls_say_so_and_change_nothing(spool, de
 
 def test_a_job_that_fills_the_disk_ends_as_disk_full_and_the_worker_lives(spool, device):
     slowly = spool.add("--max-retries", "0", "-c", "while :; do head -c 8000 /dev/zero; sleep 0.005; done")
-    worker = spool.start("work", "--poll-interval", "0.1", "--grace", "0.5")
+    worker = scripted(spool, LOOKS, "work", "--poll-interval", "0.1", "--grace", "0.5")
     out = spool.output / str(slowly) / "1" / "stdout"
     # With room left for the record it is recorded; if not, once there is room again.
     wait_until(lambda: out.exists() and out.stat().st_size > 300_000, 30)
@@ -210,7 +250,8 @@ def test_a_job_that_fills_the_disk_ends_as_disk_full_and_the_worker_lives(spool,
     at_once = spool.add("--max-retries", "0", "-c", "cat /dev/zero")
     out = spool.output / str(at_once) / "1" / "stdout"
     wait_until(lambda: out.exists() and out.stat().st_size > 300_000, 30)
-    wait_until(lambda: not alive_of(spool, at_once), 30, "the end of the writer")
+    wait_until((spool.path / f"looked-{at_once}").exists, 30, "the end of the writer")
+    assert not alive_of(spool, at_once)
     with open(out, "r+b") as file:
         file.truncate(0)
     spool.wait_for(at_once, "dead")
@@ -234,10 +275,11 @@ def alive_of(spool, job_id):
 
 
 def test_a_worker_that_could_not_claim_for_want_of_room_claims_when_there_is_some(spool, device):
-    worker = talking(spool, "--poll-interval", "0.1")
+    worker = scripted(spool, TALKS + LATER, "work", "--poll-interval", "0.1")
     wait_until(lambda: spool.json("status")["workers"])
-    job = spool.add("--after", "1", "--", "echo", "ran")
+    job = spool.add("--after", "1h", "--", "echo", "ran")
     filler = fill_up(spool)
+    (spool.path / "later").touch()
     wait_until(lambda: says_full(spool), 20)
     time.sleep(1.2)  # some more tries
     assert says_full(spool) == 1
@@ -249,10 +291,12 @@ def test_a_worker_that_could_not_claim_for_want_of_room_claims_when_there_is_som
 
 def test_a_result_waits_for_room_and_the_job_in_hand_is_not_lost(spool, device):
     job = spool.add("-c", GO)
-    worker = talking(spool, "--poll-interval", "0.1")
+    worker = held(spool, "--poll-interval", "0.1")
     pid = started(spool, job)
     filler = fill_up(spool)
     (spool.path / "go").touch()
+    wait_until(lambda: not alive(pid), 20)  # a full disk is no reason to end a command that is over
+    worker.send_signal(signal.SIGCONT)
     wait_until(lambda: says_full(spool), 20)
     assert (alive(pid), spool.state(job)) == (False, "running")
     filler.unlink()
@@ -269,7 +313,7 @@ def test_told_twice_on_a_disk_that_stays_full_it_leaves_the_result_to_the_next(s
     (spool.path / "go").touch()
     wait_until(lambda: not alive(pid))
     wait_until(lambda: says_full(spool), 20)
-    tell(worker, signal.SIGTERM, signal.SIGTERM)
+    tell(worker, signal.SIGTERM, signal.SIGINT)
     assert worker.wait(20) == 0
     filler.unlink()
     assert spool.state(job) == "running"

@@ -80,16 +80,17 @@ def test_files_found_under_a_new_attempts_number_are_emptied_and_links_are_not_f
 
 
 def test_an_output_directory_that_cannot_be_made_fails_that_attempt_only(spool):
-    job = spool.add("--max-retries", "1", "--backoff-base", "0.3", "-c", "echo ran")
+    job = spool.add("--max-retries", "1", "--backoff-base", "1h", "-c", "echo ran")
     spool.output.touch()
     other = spool.add("--max-retries", "0", "--", "true")
-    worker = spool.start("work", "--json", "--drain")
+    worker = spool.start("work", "--json", "--drain", "--poll-interval", "0.1")
     spool.wait_for(other, "dead")
     assert str(spool.output) in failures(spool, other)[0]
-    wait_until(lambda: len(spool.show(job)["attempts"]) == 1)
+    wait_until(lambda: told(spool, job) == ["added", "claimed", "failed"])
     spool.output.unlink()
+    spool.run("retry", str(job), "--now", check=0)
     assert worker.wait(20) == 0
-    assert told(spool, job) == ["added", "claimed", "failed", "claimed", "succeeded"]
+    assert told(spool, job) == ["added", "claimed", "failed", "retried", "claimed", "succeeded"]
     assert printed(spool, job, 2) == b"ran\n"
 
 
@@ -214,6 +215,8 @@ def test_what_is_removed_beside_a_running_worker_is_made_again(spool):
     spool.add("--", "true")  # a spare pair is made while the first one runs
     worker = spool.start("work", "--db", str(spool.db), "--poll-interval", "0.1", cwd=here)
     started(spool, job)
+    # A directory in which something is just being made cannot be removed.
+    wait_until((spool.db.parent / "workers" / "1.spare" / "1" / "stderr").exists, 20, "the spare pair")
     for folder in (spool.output, spool.db.parent / "workers", here):
         shutil.rmtree(folder)
     (spool.db.parent / "gate").unlink()

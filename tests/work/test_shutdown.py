@@ -16,7 +16,7 @@ import time
 import pytest
 from looking import change, last, rows, started, told
 from support import alive, clean_env, command, wait_until
-from workers import DEAF, GIVE_AWAY, GO, given_away, hooked, kill, tell
+from workers import DEAF, GIVE_AWAY, GO, given_away, hooked, kill, scripted, state_of, tell
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
@@ -135,6 +135,16 @@ class Terminal:
                 self.status = os.waitstatus_to_exitcode(status)
         return self.status is not None
 
+    def send_signal(self, number):
+        """By its key, as `tell` does it with any process."""
+        assert number == signal.SIGINT
+        shown = self.read().count(b"^C")
+        os.write(self.fd, b"\x03")
+        wait_until(lambda: self.read().count(b"^C") > shown, 20, "the echo, which comes after the signal")
+
+    def poll(self):
+        return self.status if self.ended() else None
+
     def read(self):
         """All that it showed so far."""
         try:
@@ -215,10 +225,7 @@ def test_the_interrupt_key_reaches_the_worker_and_not_its_jobs(spool, terminal, 
     leader = started(spool, running)
     out = spool.output / str(running) / "1" / "stdout"
     wait_until(lambda: out.read_bytes() == b"up\n")
-    for n in range(times):
-        os.write(worker.fd, b"\x03")
-        wait_until(lambda n=n: worker.read().count(b"^C") > n, 20, "the echo of the terminal")
-        time.sleep(0.2)  # and the signal with it; equal ones that come together are one
+    tell(worker, *[signal.SIGINT] * times)
     if times == 1:
         assert alive(leader) and not worker.ended()
         (spool.path / "go").touch()
@@ -245,6 +252,24 @@ def test_a_terminal_that_nobody_reads_does_not_stop_the_queue(spool, terminal):
 # --- many attempts, each in another state -----------------------------------------------------------------
 
 
+# A worker that stops itself between the answer to a request and what it does about it.
+STOPS_AT_REQUEST = """
+import os, signal
+from spoolctl import hooks
+from spoolctl.store import control
+stamp = control.stamp
+def stop():
+    del hooks.AT["gate left"]
+    os.kill(os.getpid(), signal.SIGSTOP)
+def stamped(*args):
+    stamp(*args)
+    hooks.AT["gate left"] = stop
+control.stamp = stamped
+from spoolctl.__main__ import main
+main()
+"""
+
+
 def test_a_worker_with_attempts_in_every_state_records_what_ended_and_leaves_the_stuck_one_to_others(spool):
     once = ("--max-retries", "0")
     with given_away(spool) as receive:
@@ -252,18 +277,20 @@ def test_a_worker_with_attempts_in_every_state_records_what_ended_and_leaves_the
         deaf = spool.add(*once, "-c", DEAF)
         quick = spool.add(*once, "-c", "until [ -e quick ]; do sleep 0.02; done; exit 3")
         whole = spool.add(*once, "-c", f"setsid sleep 300 & {GO}; exit 0")
-        worker = spool.start("work", "--json", "-j", "4", "--grace", "2")
+        worker = scripted(spool, STOPS_AT_REQUEST, "work", "--json", "-j", "4", "--grace", "2")
         held = receive()
     with held:
         pids = [started(spool, job) for job in (deaf, quick, whole)]
         wait_until(lambda: spool.show(stuck)["job"]["ending"], 20)
         cancel = spool.start("cancel", str(deaf), "--running", "--yes")
-        wait_until(lambda: rows(spool, "SELECT id FROM jobs WHERE request_seen_at"), 20, "the owner's stamp")
+        wait_until(lambda: state_of(worker.pid) == "T", 20, "the owner to stop itself")
+        assert rows(spool, "SELECT id FROM jobs WHERE request_seen_at")
         with open(spool.db.parent / "gate") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)  # from here on what ends is pending
+            worker.send_signal(signal.SIGCONT)
             (spool.path / "quick").touch()
             wait_until(lambda: not alive(pids[1]), 20)
-            tell(worker, signal.SIGTERM, signal.SIGTERM)
+            tell(worker, signal.SIGTERM, signal.SIGINT)
             assert worker.poll() is None  # it has results to write
             assert {spool.state(job) for job in (stuck, deaf, quick, whole)} == {"running"}
         assert worker.wait(20) == 0

@@ -12,14 +12,15 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from asking import AFTERWARDS, REQUEST, ask, owner, settled, soak
+from asking import AFTERWARDS, REQUEST, ask, limited, owner, settled, soak
 from looking import details, pid_in, requested, started, told
 from people import NOBODY
-from support import alive, finish, processes_of, signal_quietly, wait_until
+from support import alive, finish, processes_of, signal_quietly, strict_json, wait_until
 from workers import GIVE_AWAY, GO, dropped, given_away, kill, lines_of, stop, talking
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
+LATE = {"TO_TELL": 20}  # of a caller that waits until it has found the tree stuck, however busy it is
 
 # --- a member that became somebody else's -----------------------------------------------------------------
 
@@ -41,8 +42,8 @@ class Rooted:
         self.workers: list[subprocess.Popen[bytes]] = []
         self.members: list[int] = []
 
-    def script(self, last="wait"):
-        """A job whose first attempt starts a member that becomes root's."""
+    def script(self, last):
+        """A job whose first attempt starts a member that becomes root's, and does this last."""
         return f"[ $SPOOLCTL_ATTEMPT -gt 1 ] && exit 0; {self.user.python} -c '{ROOTED}' & {last}"
 
     def work(self, *words):
@@ -58,6 +59,14 @@ class Rooted:
         assert os.stat(f"/proc/{pid}").st_uid == 0
         self.members.append(pid)
         return pid
+
+    def force(self, job_id):
+        """`retry --force --unverified`: its data."""
+        flags = "retry --json --force --unverified"
+        call = f"exec {self.user.python} -c '{limited(LATE)}' {flags} {job_id}"
+        status, out = self.user.shell(call)
+        assert status == 0, out
+        return strict_json(out.decode())["data"]
 
     def ending(self, job_id):
         return wait_until(lambda: self.user.show(job_id)["job"]["ending"], 20, "the tree to be stuck")
@@ -86,6 +95,12 @@ def rooted(person):
     queue.close()
 
 
+# A command whose tree is ended by its worker, by the limit of its output, as soon as the test wants it: a
+# timeout would have to leave the time to become root's.
+LIMIT = ("--max-output", "50")
+LOUD = f"{GO}; head -c 99 /dev/zero >&2; wait"
+
+
 def one_at_a_time(user):
     """Whether short jobs that are all due now run one after another."""
     jobs = [user.add("--", "sleep", "0.2") for _ in range(3)]
@@ -97,9 +112,10 @@ def one_at_a_time(user):
 
 def test_a_member_of_another_user_is_shown_holds_its_slot_and_the_worker_goes_on(rooted):
     user = rooted.user
-    job = user.add("--timeout", "0.5", "--max-retries", "0", "-c", rooted.script())
+    job = user.add(*LIMIT, "--max-retries", "0", "-c", rooted.script(LOUD))
     worker = rooted.work("-j", "2")
     pid = rooted.member(job)
+    (user.path / "go").touch()
     ending = rooted.ending(job)
     assert (ending["pids"], ending["why"]) == ([pid], "not_permitted")
     shown = user.json("status")["running_jobs"]
@@ -116,7 +132,7 @@ def test_a_member_of_another_user_is_shown_holds_its_slot_and_the_worker_goes_on
     os.kill(pid, signal.SIGKILL)
     user.wait_for(job, "dead")
     attempt = user.show(job)["attempts"][0]
-    assert (attempt["state"], attempt["failure_reason"]) == ("timed_out", "timeout")
+    assert (attempt["state"], attempt["failure_reason"]) == ("failed", "output_limit")
     assert user.show(job)["job"]["ending"] is None
     assert worker.poll() is None
 
@@ -139,23 +155,21 @@ def test_what_the_end_of_a_command_leaves_for_ever_holds_its_result(rooted):
 @pytest.mark.parametrize("owner", ["lives", "died", "stopped"])
 def test_force_unverified_queues_again_what_cannot_be_ended_and_the_event_says_so(rooted, owner):
     user = rooted.user
-    job = user.add("--timeout", "0.5" if owner == "lives" else "none", "-c", rooted.script())
+    job = user.add(*LIMIT, "-c", rooted.script(LOUD))
     worker = rooted.work("-j", "2")
     pid = rooted.member(job)
     user.leader(job)
     if owner == "lives":
+        (user.path / "go").touch()
         rooted.ending(job)
     else:
-        worker.send_signal(signal.SIGKILL if owner == "died" else signal.SIGSTOP)
-        if owner == "died":
-            worker.wait()
-    if owner == "died":  # without it, the request is followed through by whoever sees the member's end
+        stop(worker)
+    if owner == "died":
+        kill(worker)
+        # Without --unverified, the request is followed through by whoever sees the member's end.
         assert user.json("retry", str(job), "--force")["state"] == "running"
         assert user.show(job)["attempts"][0]["state"] == "running"
-    assert user.json("retry", str(job), "--force", "--unverified") == {
-        "job_id": job,
-        "state": "queued",
-    }
+    assert rooted.force(job) == {"job_id": job, "state": "queued"}
     assert details(user, job, "retried")[-1] == "forced, unverified"
     assert alive(pid)
     if owner == "stopped":
@@ -250,7 +264,7 @@ def test_force_unverified_goes_on_although_the_old_tree_cannot_be_ended(spool, f
                 stop(worker)
             if fate == "dead":
                 kill(worker)
-            answer = finish(ask(spool, "retry", job, "--unverified"), check=0)
+            answer = finish(ask(spool, "retry", job, "--unverified", limits=LATE), check=0)
             assert (answer.data["state"], answer.warnings) == ("queued", ["UNVERIFIABLE_OWNER"])
             assert details(spool, job, "retried") == ["forced, unverified"]
             if fate == "dead":
