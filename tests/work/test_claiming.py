@@ -71,9 +71,8 @@ def test_one_worker_stays_below_its_own_ceiling_and_full_slots_are_not_claimed(s
 
 
 def test_once_runs_one_job_and_says_how_it_went(spool):
-    jobs = [
-        spool.add("--max-retries", "1", "-c", script) for script in ("true", "exit 1", "sleep 60", "exit 2")
-    ]
+    line = ("--max-retries", "1", "--backoff-base", "1h", "-c")
+    jobs = [spool.add(*line, script) for script in ("true", "exit 1", "sleep 60", "exit 2")]
     change(spool, f"UPDATE jobs SET timeout = 0.2 WHERE id = {jobs[2]}")
     change(spool, f"UPDATE jobs SET max_retries = 0 WHERE id = {jobs[3]}")
     answers = [spool.work("--once", check=0).data for _ in jobs]

@@ -28,12 +28,13 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
 
 
 @pytest.mark.parametrize("command", ["still runs", "has ended by itself"])
-def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, command):
+def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, command, patient):
     """It takes its own old job anew, in the very turn in which it learns that it lost it."""
     script = f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ until [ -e first ]; do sleep 0.02; done; exit 0; }}; {GO}"
     job = spool.add("--priority", "5", "-c", ALONE + script)
     worker = talking(spool, "-j", "2", "--poll-interval", "0.1", "--grace", "0.5")
     pid = started(spool, job)
+    wait_until(lambda: log_of(spool), 20)
     before = children_of(worker.pid) - {pid}
     with stopped(worker):
         if command == "has ended by itself":
@@ -60,7 +61,7 @@ def test_an_overtaken_worker_drops_its_result_and_its_slots_count_right(spool, c
     assert refusals(spool) == [dropped(job)]
 
 
-def test_equal_worker_ids_do_not_make_two_workers_one(spool):
+def test_equal_worker_ids_do_not_make_two_workers_one(spool, patient):
     script = f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {{ until [ -e first ]; do sleep 0.02; done; exit 0; }}; {GO}"
     job = spool.add("-c", ALONE + script)
     flags = ("--poll-interval", "0.1", "--grace", "0.5", "--worker-id", "same")
@@ -91,10 +92,10 @@ def test_equal_worker_ids_do_not_make_two_workers_one(spool):
     assert told(spool, bystander) == ["added", "claimed", "succeeded"]
 
 
-def test_a_leader_that_is_written_down_too_late_is_ended_and_the_new_one_left_alone(spool):
+def test_a_leader_that_is_written_down_too_late_is_ended_and_the_new_one_left_alone(spool, patient):
     script = f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || exec sleep 300; {GO}"
     job = spool.add("-c", ALONE + script)
-    late = hooked(spool, "spawned", signal.SIGSTOP, "work", "--once", "--grace", "0.5")
+    late = hooked(spool, "spawned", signal.SIGSTOP, "work", "--once", "--grace", "10")
     wait_until(lambda: log_of(spool) == ["start"], 20)
     wait_until(lambda: state_of(late.pid) == "T", 10)
     change(spool, "UPDATE workers SET boot_id = NULL")  # only then may a job be taken before its record

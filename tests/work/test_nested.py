@@ -5,11 +5,10 @@ and with it itself: it says so, and leaves the job to others.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 
 import pytest
-from looking import log_of, started, told
+from looking import ended, log_of, started, told
 from support import alive, processes_of, wait_until
 from workers import ALONE, GO, kill
 
@@ -73,23 +72,23 @@ def test_one_inside_the_tree_of_a_dead_worker_leaves_it_to_others_and_says_so(sp
     assert third.poll() is None
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, None])
+@pytest.mark.parametrize("how", ["killed", "its job is forced back"])
 def test_a_job_of_an_inner_worker_comes_back_once_when_the_outer_one_goes(spool, how):
-    """Killed, or by the timeout of the job that the inner one is in."""
-    timeout = ("--timeout", "none") if how else ("--timeout", "2")
-    job, outer, inner = nested(spool, "child", *timeout)
+    job, outer, inner = nested(spool, "child")
     work = spool.add("--backoff-base", "0", "-c", ALONE + "[ $SPOOLCTL_ATTEMPT -gt 1 ] || sleep 300")
     wait_until(lambda: log_of(spool), 20)
     assert spool.show(work)["attempts"][0]["worker_id"] == "inner"
-    if how:
-        outer.send_signal(how)
-        outer.wait()
+    if how == "killed":
+        kill(outer)
+    else:
+        spool.json("retry", str(job), "--force")
     spool.start("work", "--worker-id", "third", "--poll-interval", "0.1")
     for one in (job, work):
         spool.wait_for(one, "done")
     assert not alive(inner)
     assert log_of(spool) == ["start", "start"]
-    assert spool.show(job)["attempts"][0]["state"] == ("abandoned" if how else "timed_out")
+    reason = "worker_crash" if how == "killed" else "canceled"
+    assert ended(spool.show(job)["attempts"][0])[:2] == ("abandoned", reason)
     assert spool.show(work)["attempts"][0]["state"] == "abandoned"
     wait_until(lambda: [w["worker_id"] for w in spool.json("status")["workers"]] == ["third"], 20)
 

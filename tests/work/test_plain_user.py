@@ -34,8 +34,9 @@ def test_a_plain_user_adds_works_reads_and_cancels(person):
     assert user.output(says).split()[0] == str(user.uid)
     user.wait_for(late, "dead")
     assert alive(leader)
-    answer = user.json("cancel", str(tree), "--running", "--yes")
-    assert (answer["state"], alive(leader)) == ("canceled", False)
+    user.json("cancel", str(tree), "--running", "--yes")
+    user.wait_for(tree, "canceled")  # on a slow machine later than the call waits, with that grace
+    assert not alive(leader)
     worker.send_signal(signal.SIGTERM)
     out, _ = worker.communicate(timeout=20)
     assert json.loads(out)["data"] == {"stopped": True, "executed": 3}
@@ -50,7 +51,7 @@ def test_a_plain_users_dead_worker_is_noticed_and_its_tree_ended(person, how):
     user = person
     script = "[ $SPOOLCTL_ATTEMPT -gt 1 ] || { setsid sleep 300 & sleep 300 & echo up; wait; }"
     job = user.add("--backoff-base", "0", "-c", ALONE + script)
-    first = user.start("work", "--json", "--grace", "0.5")
+    first = user.start("work", "--json", "--grace", "10")  # nobody needs it; a caller waits so long, and more
     leader = user.leader(job)
     wait_until(lambda: user.output(job) == "up\n")
     if how == "another worker":

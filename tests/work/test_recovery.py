@@ -64,6 +64,7 @@ def test_the_next_worker_brings_it_back_when_none_was_left(spool):
     job = spool.add("--backoff-base", "0", "-c", ALONE + f"[ $SPOOLCTL_ATTEMPT -gt 1 ] || {GO}")
     worker = spool.start("work", "--json")
     pid = started(spool, job)
+    wait_until(lambda: log_of(spool), 20)
     kill(worker)
     status = spool.json("status")  # reads never reap
     assert (status["orphaned"], status["running_jobs"][0]["orphaned"]) == (1, True)

@@ -45,7 +45,7 @@ def test_a_worker_with_results_in_every_turn_sees_what_is_asked_of_the_others(sp
 
 def test_a_worker_that_may_leave_but_has_a_tree_to_end_waits_without_turning(spool):
     deaf = spool.add("-c", "trap '' TERM; echo $$ >pid; while :; do sleep 1; done")
-    dead = spool.start("work", "--grace", "4")
+    dead = spool.start("work", "--grace", "60")
     pid = pid_in(spool.path / "pid")
     started(spool, deaf)
     kill(dead)
@@ -185,12 +185,16 @@ def test_a_helper_that_cannot_be_started_stops_no_worker(spool):
 
 
 def test_a_token_that_is_not_ours_makes_nobody_a_kept_child(spool):
-    keeps = spool.add("--", "sleep", "2")
+    keeps = spool.add("-c", GO)
     leaves = spool.add(
-        "-c", "SPOOLCTL_ATTEMPT_TOKEN=other setsid sh -c 'echo $$ >pid; exec sleep 300' >&- 2>&- & sleep 0.5"
+        "-c",
+        "SPOOLCTL_ATTEMPT_TOKEN=other setsid sh -c 'echo $$ >pid; exec sleep 300' >&- 2>&- & "
+        "until [ -s pid ]; do sleep 0.02; done",
     )
     worker = spool.start("work", "--drain", "-j", "2")
     pid = pid_in(spool.path / "pid")
+    spool.wait_for(leaves, "done")
+    (spool.path / "go").touch()
     assert worker.wait(20) == 0
     assert not alive(pid)
     assert (spool.state(keeps), spool.state(leaves)) == ("done", "done")
