@@ -140,11 +140,11 @@ class Sweep:
         """Every write-type system call of an undisturbed run."""
         self._run(self._copy(f"warm-{how}"), [])  # what is compiled once is compiled now
         # One that had to look again and again, because the machine was slow, would hide what matters.
-        tries = [self._counted(how) for _ in range(1 if self.scenario.steady else 2)]
+        tries = [self._counted(f"{how}-{n}", how) for n in range(1 if self.scenario.steady else 2)]
         return min(tries, key=len)
 
-    def _counted(self, how: str) -> list[Point]:
-        case, trace = self._copy(f"counted-{how}"), self.base / f"trace-{how}"
+    def _counted(self, name: str, how: str) -> list[Point]:
+        case, trace = self._copy(f"counted-{name}"), self.base / f"trace-{name}"
         with attached(case, how):
             line = ["strace", "-qq", "-s", "64", "-o", str(trace), "-e", f"trace={WRITING}"]
             status = self._run(case, line)
