@@ -92,6 +92,15 @@ def hooked(spool, point, number, *tokens, times=1):
     return scripted(spool, HOOKED, point, str(int(number)), str(times), *tokens)
 
 
+def held(spool, *tokens):
+    """A talking worker that stops itself once its first jobs are written down: it holds nothing then, and
+    sees what happens meanwhile when it is continued.
+    """
+    worker = scripted(spool, TALKS + HOOKED, "written down", str(int(signal.SIGSTOP)), "1", "work", *tokens)
+    wait_until(lambda: state_of(worker.pid) == "T", 20, "the worker to stop itself")
+    return worker
+
+
 def through(script):
     """A prefix of a command line: the shell does this first."""
     return ("sh", "-c", f'{script}; exec "$@"', "sh")
@@ -115,6 +124,10 @@ def goes_on(spool, worker):
 
 
 # --- what they say to people ------------------------------------------------------------------------------
+
+
+# What a scripted worker says goes there too.
+TALKS = "import os; os.dup2(os.open('lines', os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)\n"
 
 
 def talking(spool, *tokens):

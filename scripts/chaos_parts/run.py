@@ -255,6 +255,8 @@ class Chaos(Staff):
         run = verdict.Run(self.folder)
         broken, facts = verdict.verdict(run, self.acknowledged, frames, self.biggest_wal)
         self.broken += broken
+        begun = {frame["worker_id"] for frame in frames if frame["event"] == "claimed"}
+        self.broken += [f"worker {label} gave up for a lock" for label in sorted(self.locked_out & begun)]
         recoveries = sorted(
             frame["at"] - self.died[frame["worker_id"]]
             for frame in frames
@@ -264,7 +266,11 @@ class Chaos(Staff):
         table |= {"attempts": facts.pop("attempts"), "hired": self.hired}
         for name in ("kills", "suicides", "stops", "terms", "cancels", "retries", "prunes", "calls"):
             table[name] = self.counts[name]
-        table |= {"killed_calls": self.counts["killed calls"], "locked": self.counts["LOCKED"], **facts}
+        table |= {
+            "killed_calls": self.counts["killed calls"],
+            "locked": self.counts["LOCKED"] + len(self.locked_out),
+            **facts,
+        }
         table["wal_mib"] = round(self.biggest_wal / 2**20, 1)
         table["median_recovery"] = round(recoveries[len(recoveries) // 2], 2) if recoveries else None
         table["longest_recovery"] = round(recoveries[-1], 2) if recoveries else None

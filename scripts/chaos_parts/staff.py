@@ -68,6 +68,7 @@ class Staff:
         self.staffed = True  # whether those who leave are replaced
         self.died = {}  # label: wall time of its death by SIGKILL
         self.hired = 0
+        self.locked_out = set()  # of those that gave up at their start: another was stopped with the lock
 
     # --- time ---------------------------------------------------------------------------------------------
 
@@ -142,8 +143,8 @@ class Staff:
             if status == -signal.SIGKILL and worker.label not in self.died:
                 self.died[worker.label] = time.time()
                 self.counts["suicides"] += 1
-            elif status == 4 and self.locked_out(worker.label):
-                self.counts["LOCKED"] += 1
+            elif status == 4 and self.said_locked(worker.label):
+                self.locked_out.add(worker.label)
             elif status not in worker.expected:
                 self.broken.append(f"worker {worker.label} ended with status {status}")
             if self.violent:
@@ -151,8 +152,7 @@ class Staff:
             elif self.staffed:
                 self.hire(place)
 
-    def locked_out(self, label):
-        """Whether a worker that had only just begun gave up: another was stopped with the lock in hand."""
+    def said_locked(self, label):
         with open(f"{self.folder}/told/{label}", "rb") as told:
             return b"spoolctl: LOCKED: " in told.read()
 

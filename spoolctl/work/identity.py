@@ -85,7 +85,7 @@ def lock_witness(spool: Spool, worker: "Row") -> "str | None":
     path = raw(lock_path(spool, int(worker["instance"])))
     wanted = (worker["lock_dev"], worker["lock_ino"])
     for candidate in (path, None):
-        name = candidate or _by_inode(spool, wanted)
+        name = candidate or _unnamed(spool, worker)
         if name is None:
             return None
         held = try_shared(name, wanted)
@@ -94,12 +94,16 @@ def lock_witness(spool: Spool, worker: "Row") -> "str | None":
     return None
 
 
-def _by_inode(spool: Spool, wanted: "tuple[object, object]") -> "bytes | None":
-    """A worker that died between its commit and the rename left its lock under the temporary name."""
+def _unnamed(spool: Spool, worker: "Row") -> "bytes | None":
+    """The lock under its temporary name, where a worker left it that died between its commit and the rename.
+
+    The inode alone does not tell: once its file is gone, it is given to the next that starts.
+    """
+    prefix = b".%d-" % worker["pid"]
     try:
         with os.scandir(raw(spool.workers)) as entries:
             for entry in entries:
-                if entry.inode() == wanted[1] and entry.name.startswith(b"."):
+                if entry.name.startswith(prefix) and entry.inode() == worker["lock_ino"]:
                     return entry.path
     except OSError:
         pass
@@ -110,8 +114,8 @@ def remove_lock(spool: Spool, instance: int, worker: "Row | None") -> None:
     """Remove the lock of a dead worker, under whichever name it had when it died."""
     path = raw(lock_path(spool, instance))
     if worker is not None and not os.path.lexists(path):
-        # Removed by another one, or never renamed. Its inode may be a starting worker's by now.
-        found = _by_inode(spool, (worker["lock_dev"], worker["lock_ino"]))
+        # Removed by another one, or never renamed. Both numbers may be a starting worker's by now.
+        found = _unnamed(spool, worker)
         if found is None or not abandoned(found):
             return
         path = found

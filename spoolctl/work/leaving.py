@@ -2,13 +2,12 @@
 
 from .. import clock
 from ..store import claim, owners, workers
+from ..store.gate import PATIENCE
 from . import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .shift import Shift
-
-LOCKED_LONG = 5.0  # seconds without the write lock, as long as a call waits for it
 
 
 def finished(shift: "Shift") -> bool:
@@ -18,7 +17,7 @@ def finished(shift: "Shift") -> bool:
         # Told twice on a disk that stays full, or with a lock that somebody keeps, it leaves what it cannot
         # write down to the reapers.
         since = shift.locked_since
-        locked = since is not None and clock.monotonic() - since >= LOCKED_LONG
+        locked = since is not None and clock.monotonic() - since >= PATIENCE  # as long as a call waits
         ended = all(one.stuck for one in shift.running.values())
         return shift.told >= 2 and ended and (shift.disk_failures > 1 or locked)
     if shift.running:

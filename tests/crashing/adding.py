@@ -99,11 +99,8 @@ class AddCheckpoint(AddFrom):
     points = ("checkpoint: made",)
 
 
-class Migration(Scenario):
-    """The first call of a newer version, which brings the schema up in two steps."""
-
-    words = ("add", "--cwd", "/", "--key", "k", "--", "true")
-    prelude = f"""
+# A version of the tool that is two schemas ahead.
+NEWER = f"""
 from spoolctl.store import ddl, migrate
 ddl.VERSION = {ddl.VERSION + 2}
 migrate.STEPS.update({{
@@ -112,6 +109,13 @@ migrate.STEPS.update({{
         "CREATE TABLE more (x INTEGER PRIMARY KEY);\\nINSERT INTO more (x) SELECT id FROM jobs;",
 }})
 """
+
+
+class Migration(Scenario):
+    """The first call of a newer version, which brings the schema up in two steps."""
+
+    words = ("add", "--cwd", "/", "--key", "k", "--", "true")
+    prelude = NEWER
 
     def arrange(self, case):
         for n in range(8):

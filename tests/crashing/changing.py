@@ -33,20 +33,31 @@ class CancelQueued(Scenario):
             )
 
 
-class CancelRunning(WorkReaps):
-    """cancel --running --yes of a job whose worker is dead: the caller ends its tree."""
+class Requests(WorkReaps):
+    """A request to a job whose worker is dead: the caller ends its tree. `after`: the state it asks for."""
+
+    verb: str
+    flags: tuple[str, ...]
+    request: str
+    after: str
 
     def arrange(self, case):
         super().arrange(case)
-        self.words = ("cancel", str(self.job), "--running", "--yes")
+        self.words = (self.verb, str(self.job), *self.flags)
 
     def check(self, case):
         case.was, case.asked = case.rows("SELECT state, request FROM jobs WHERE id = ?", self.job)[0]
-        assert (case.was, case.asked) in (("running", None), ("running", "cancel"), ("canceled", None))
-        if case.was == "canceled":
+        assert (case.was, case.asked) in (("running", None), ("running", self.request), (self.after, None))
+        if case.was == self.after:
             assert processes_of(case.folder, case.db) == []
         if case.answer is not None:
-            assert (case.was, case.answer["state"]) == ("canceled", "canceled")
+            assert (case.was, case.answer["state"]) == (self.after, self.after)
+
+
+class CancelRunning(Requests):
+    """cancel --running --yes."""
+
+    verb, flags, request, after = "cancel", ("--running", "--yes"), "cancel", "canceled"
 
     def settle(self, case):
         events = told(case, self.job)
@@ -81,20 +92,10 @@ class RetryDead(Scenario):
             assert case.log(self.job) == ["start", "start"]
 
 
-class RetryForce(WorkReaps):
-    """retry --force of a job whose worker is dead: the caller ends its tree, then it is queued again."""
+class RetryForce(Requests):
+    """retry --force: then it is queued again."""
 
-    def arrange(self, case):
-        super().arrange(case)
-        self.words = ("retry", str(self.job), "--force")
-
-    def check(self, case):
-        case.was, case.asked = case.rows("SELECT state, request FROM jobs WHERE id = ?", self.job)[0]
-        assert (case.was, case.asked) in (("running", None), ("running", "requeue"), ("queued", None))
-        if case.was == "queued":
-            assert processes_of(case.folder, case.db) == []
-        if case.answer is not None:
-            assert (case.was, case.answer["state"]) == ("queued", "queued")
+    verb, flags, request, after = "retry", ("--force",), "requeue", "queued"
 
     def settle(self, case):
         events = told(case, self.job)

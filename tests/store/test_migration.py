@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 
 import pytest
+from crashing.adding import NEWER
 from killing import killed_at_every_line
 from support import ROOT, Spool, run
 
@@ -212,15 +213,8 @@ def test_a_call_on_no_database_leaves_the_stand_in_to_itself(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-MIGRATION = f"""
+MIGRATION = f"""{NEWER}
 import shutil
-from spoolctl.store import migrate
-ddl.VERSION = {ddl.VERSION + 2}
-migrate.STEPS.update({{
-    {ddl.VERSION}: "ALTER TABLE jobs ADD COLUMN extra TEXT;",
-    {ddl.VERSION + 1}:
-        "CREATE TABLE more (x INTEGER PRIMARY KEY);\\nINSERT INTO more (x) SELECT id FROM jobs;",
-}})
 def prepare(path):
     os.makedirs(os.path.dirname(path), 0o700)
     shutil.copy({str(STORED)!r}, path)

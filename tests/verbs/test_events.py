@@ -52,17 +52,15 @@ def attached(spool, process):
 
 
 def resting(process):
-    """Wait until a process waits in poll: it has looked, and nothing it wants is there."""
+    """Wait until a process waits in poll: it has looked, and nothing it wants is there. Where the system
+    does not say so, wait long enough.
+    """
     place = Path(f"/proc/{process.pid}/wchan")
-    try:
-        told = place.read_text()
-    except OSError:
-        told = "0"
-    if told == "0" and process.poll() is None:  # running, or the system does not say
-        time.sleep(1.5)
-        if not place.exists() or place.read_text() == "0":
+    deadline = time.monotonic() + (20 if place.exists() else 1.5)
+    while process.poll() is None and time.monotonic() < deadline:
+        if place.exists() and "poll" in place.read_text():
             return
-    wait_until(lambda: process.poll() is not None or "poll" in place.read_text(), 30, "it to rest")
+        time.sleep(0.01)
 
 
 def _target(fd):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looking import last, pid_in, printed, started, story, told
-from support import alive, wait_until
-from workers import hooked, state_of
+from support import alive
+from workers import held
 
 from spoolctl.contract.backoff import delay
 
@@ -105,9 +105,8 @@ def test_a_command_may_end_in_its_own_way_when_its_time_is_up(spool):
     script = "trap 'echo bye; exit 0' TERM; echo up; sleep 314 & wait"
     job = spool.add("--max-retries", "0", "--timeout", "0.5", "-c", script)
     # Stopped until there is a trap: the time runs from the start of the command.
-    worker = hooked(spool, "written down", signal.SIGSTOP, "work", "--drain", "--grace", "20")
+    worker = held(spool, "--drain", "--grace", "20")
     started(spool, job, b"up\n")
-    wait_until(lambda: state_of(worker.pid) == "T", 20)
     worker.send_signal(signal.SIGCONT)
     assert worker.wait(40) == 0
     attempt = last(spool, job)

@@ -239,7 +239,9 @@ def test_the_lock_of_a_starting_worker_is_not_taken_for_a_dead_ones_of_the_same_
     spool.work(check=0)
     place = paths.Spool(str(spool.db), "flag")
     starting = identity.WorkerLock(place)
-    dead = {"lock_dev": starting.dev, "lock_ino": starting.ino}
+    dead = {"instance": 4711, "pid": 1, "lock_dev": starting.dev, "lock_ino": starting.ino}
+    assert identity.lock_witness(place, dead) is None
+    dead["pid"] = os.getpid()  # that number too, given away again or of another namespace
     identity.remove_lock(place, 4711, dead)
     assert os.path.exists(starting.path)
     os.utime(starting.path, (1, 1))

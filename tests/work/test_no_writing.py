@@ -16,23 +16,9 @@ from contextlib import closing, contextmanager
 import pytest
 from looking import change, ended, last, log_of, started, told
 from support import alive, processes_of, wait_until
-from workers import DEAF, GO, HOOKED, lines_of, scripted, state_of, talking, tell
+from workers import DEAF, GO, TALKS, held, lines_of, scripted, talking, tell
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
-
-# What a worker says goes to the file `lines`.
-TALKS = "import os; os.dup2(os.open('lines', os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)\n"
-
-
-def held(spool, *tokens):
-    """A talking worker that stops itself once its first jobs are written down. It holds nothing then, and
-    sees what happens meanwhile when it is continued.
-    """
-    stops = ("written down", str(int(signal.SIGSTOP)), "1")
-    worker = scripted(spool, TALKS + HOOKED, *stops, "work", *tokens)
-    wait_until(lambda: state_of(worker.pid) == "T", 20, "the worker to stop itself")
-    return worker
-
 
 # --- locked -----------------------------------------------------------------------------------------------
 

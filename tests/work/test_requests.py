@@ -12,7 +12,7 @@ import pytest
 from asking import AFTERWARDS, EVENT, LASTING, PATIENT, VERBS, ask, asked, owner, seen, settled, soak
 from looking import ended, last, log_of, opened, started, told
 from support import alive, finish, processes_of, wait_until
-from workers import GO, STAYS, hooked, kill, lines_of, state_of, stop, talking, tell
+from workers import GO, STAYS, held, hooked, kill, lines_of, state_of, stop, talking, tell
 
 from spoolctl import clock
 from spoolctl.store import owners
@@ -149,8 +149,7 @@ BY_ITSELF = {
 def test_a_request_whose_caller_was_killed_stands_although_the_attempt_ends_by_itself(spool, verb, own):
     script, flags, how = BY_ITSELF[own]
     job = spool.add("--max-retries", "0", "--backoff-base", "1h", *flags, "-c", script)
-    worker = hooked(spool, "written down", signal.SIGSTOP, "work", "--json", "--max-jobs", "1")
-    wait_until(lambda: state_of(worker.pid) == "T", 20)
+    worker = held(spool, "--json", "--max-jobs", "1")
     began = time.monotonic()
     pid = started(spool, job)
     kill(asked(spool, verb, job, PATIENT))
