@@ -223,10 +223,10 @@ def _exclusions(verb: Verb, args: Args) -> None:
                 value=None,
             )
     for dest, needed in verb.needs.items():
-        if dest in args.given and needed not in args.given:
+        if dest in args.given and not args.given.intersection(needed):
             raise invalid(
-                f"{_name(verb, dest)} needs {_name(verb, needed)}",
-                f"add {_wanted(verb, needed)}",
+                f"{_name(verb, dest)} needs {_spelled(verb, needed)}",
+                f"add {_wanted(verb, needed[0])}",
                 flag=_name(verb, dest),
                 value=None,
             )

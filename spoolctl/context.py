@@ -37,6 +37,11 @@ class Context:
     def specs(self) -> "dict[str, Verb]":
         return registry.specs()  # type: ignore[return-value]
 
+    @property
+    def shapes(self) -> "dict[str, dict[str, object]]":
+        """The shapes of every verb's answers, as `registry.shapes` gives them."""
+        return registry.shapes()
+
     def cwd(self) -> str:
         """The current directory as the user sees it: PWD where it names the same directory, so that
         symbolic links are kept (SPEC 5). Raises INVALID_INPUT when it is gone."""

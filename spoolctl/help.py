@@ -32,7 +32,7 @@ def _shown(value: object) -> str:
 
 
 def _placeholder(kind: Type) -> str:
-    return kind.name.upper().replace(" ", "_")
+    return kind.name.upper()
 
 
 def of_verb(verb: Verb) -> str:

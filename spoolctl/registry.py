@@ -19,6 +19,8 @@ VERBS = (
     "config-validate",
 )
 
+_EXTRA = ("meta", "streams")  # functions that a verb's module may have beside data()
+
 
 def load(name: str):  # type: ignore[no-untyped-def]
     """The module of a verb. Raises UNKNOWN_COMMAND with the nearest name."""
@@ -31,6 +33,16 @@ def load(name: str):  # type: ignore[no-untyped-def]
         )
     module = "spoolctl.verbs." + name.replace("-", "_")
     return __import__(module, fromlist=["SPEC"])
+
+
+def shapes() -> "dict[str, dict[str, object]]":
+    """By verb the shapes of its answers: `data`, the keys it adds to `meta`, and its `streams`."""
+    found: "dict[str, dict[str, object]]" = {}
+    for name in VERBS:
+        module = load(name)
+        optional = {part: getattr(module, part)() if hasattr(module, part) else {} for part in _EXTRA}
+        found[name] = {"data": module.data(), **optional}
+    return found
 
 
 def specs() -> "dict[str, object]":

@@ -21,8 +21,8 @@ from jsonschema import Draft202012Validator
 
 from spoolctl import CONTRACT_VERSION, __version__, argv, emit, errors, registry
 from spoolctl import cli as _cli
-from spoolctl.contract import shapes
 from spoolctl.contract.spec import Arg, Flag, Verb
+from spoolctl.describe import schemas
 from spoolctl.errors import SpoolctlError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -110,16 +110,33 @@ def strict_json(text: str) -> Any:
 
 
 @cache
-def validator(verb: str | None, special: str | None = None) -> Draft202012Validator:
-    """The schema of a verb's whole answer; `special` names the one field of --help or --version."""
-    if special is not None:
-        shape: object = shapes.obj(**{special: shapes.STR})
-    else:
-        assert verb is not None
-        shape = registry.load(verb).data()
-    schema = shapes.envelope(shape)
+def shape_of_answers() -> dict[str, Any]:
+    return registry.shapes()
+
+
+def _strict(schema: dict[str, Any]) -> Draft202012Validator:
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
+
+
+@cache
+def validator(verb: str) -> Draft202012Validator:
+    """The schema of a verb's whole answer."""
+    return _strict(schemas.answer(verb, shape_of_answers()))
+
+
+@cache
+def special_validator(word: str) -> Draft202012Validator:
+    """The schema of the answer to --help (`text`) or --version (`version`)."""
+    return _strict(schemas.special(schemas.VERSION if word == "version" else schemas.TEXT))
+
+
+@cache
+def line_validator(verb: str) -> Draft202012Validator:
+    """The schema of a line of the verb's stream."""
+    name, shape = next(iter(shape_of_answers()[verb]["streams"].items()))
+    assert name == f"{verb}_follow"
+    return _strict(shape)
 
 
 def _verb_of(tokens: list[str]) -> str | None:
@@ -135,8 +152,8 @@ def _schema_of(tokens: list[str]) -> Draft202012Validator:
     verb = _verb_of(tokens)
     if verb is not None:
         return validator(verb)
-    return validator(
-        None, "version" if "--version" in tokens and not {"--help", "-h"} & set(tokens) else "text"
+    return special_validator(
+        "version" if "--version" in tokens and not {"--help", "-h"} & set(tokens) else "text"
     )
 
 
@@ -165,7 +182,7 @@ def check_envelope(answer: Answer, mirrored: bool = True) -> None:
 
     found = list(_schema_of(answer.argv).iter_errors(document))
     if found and document["ok"] and set(document["data"] or {}) == {"text"} and answer.exit == 0:
-        found = list(validator(None, "text").iter_errors(document))  # --help
+        found = list(special_validator("text").iter_errors(document))  # --help
     shown = [f"{error.json_path}: {error.message[:300]}" for error in found[:5]]
     assert not found, "the answer does not fit its schema:\n  " + "\n  ".join(shown) + f"\n{answer}"
 
@@ -206,7 +223,7 @@ def checked(answer: Answer, env: dict[str, str], check: int | None = None) -> An
     assert "Traceback (most recent call last)" not in answer.err, answer
     if argv.wants_json(answer.argv) and not (answer.exit == 0 and answer.out == b"" and _streams(answer)):
         if _streams(answer) and not answer.out.startswith(b'{"ok": '):
-            answer.frames = [strict_json(line) for line in answer.out.decode("ascii").splitlines()]
+            answer.frames = [checked_line(line, answer.argv) for line in answer.text.splitlines()]
             assert answer.out.endswith(b"\n"), answer
         else:
             check_envelope(answer, mirrored=env.get("SPOOLCTL_STDERR") != "off")
@@ -215,6 +232,32 @@ def checked(answer: Answer, env: dict[str, str], check: int | None = None) -> An
     if check is not None:
         assert answer.exit == check, answer
     return answer
+
+
+def document(out: bytes | str, *words: str, status: int | None = None) -> dict[str, Any]:
+    """The answer to `spoolctl WORDS --json` that was caught as text, validated as `checked` does; `words` may
+    be the verb alone. `status` is the exit status, where it is known."""
+    data = out if isinstance(out, bytes) else out.encode()
+    answer = Answer([*words, "--json"], 0, data, "")
+    envelope = strict_json(data.decode("ascii"))
+    answer.exit = (
+        status if status is not None else envelope["errors"][0]["exit_code"] if envelope["errors"] else 0
+    )
+    if envelope["errors"]:
+        answer.err = f"spoolctl: {envelope['errors'][0]['code']}: \n"
+    check_envelope(answer)
+    return envelope
+
+
+def checked_line(line: str, tokens: list[str]) -> dict[str, Any]:
+    """One line of a stream in JSON, validated."""
+    assert line.isascii(), line
+    frame = strict_json(line)
+    verb = _verb_of(tokens)
+    assert verb is not None
+    found = [f"{error.json_path}: {error.message[:300]}" for error in line_validator(verb).iter_errors(frame)]
+    assert not found, f"the line does not fit its schema: {found} {line}"
+    return frame
 
 
 def _streams(answer: Answer) -> bool:
@@ -378,9 +421,9 @@ def valid_line(
         if flag.required and flag.dest not in without:
             chosen[flag.dest] = None
     for dest in list(chosen):
-        needed = spec.needs.get(dest)
-        if needed is not None and needed not in without:
-            chosen[needed] = None
+        needed = [other for other in spec.needs.get(dest, ()) if other not in without]
+        if needed and not set(needed) & set(chosen):
+            chosen[needed[0]] = None
     needed_args = [arg.dest for arg in spec.args if arg.nargs in ("1", "+") and arg.dest not in without]
     chosen.update(dict.fromkeys(needed_args))
     if spec.one_of and not set(spec.one_of) & set(chosen):

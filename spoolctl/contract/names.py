@@ -13,6 +13,7 @@ class Lane(Type):
     name = "lane"
     grammar = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
     minimum, maximum = 1, limits.LANE_MAX
+    of_length, unit = True, "characters"
 
     def parse(self, text: str) -> str:
         if not text or text[0] not in _ALNUM or not _LANE.issuperset(text):
@@ -32,6 +33,7 @@ class Key(Type):
     name = "key"
     grammar = "text without control characters, trimmed"
     minimum, maximum = 1, limits.KEY_MAX
+    of_length, unit = True, "characters"
 
     def parse(self, text: str) -> str:
         text = clean(text, "a key").strip()
@@ -55,6 +57,8 @@ class Tag(Type):
 
     name = "tag"
     grammar = "KEY=VALUE, key ^[A-Za-z0-9_.:-]+$"
+    unit = "characters"
+    parts = {"key": (1, limits.TAG_KEY_MAX), "value": (0, limits.TAG_VALUE_MAX)}
 
     def __init__(self, selector: bool = False) -> None:
         self.selector = selector
@@ -97,6 +101,8 @@ class EnvVar(Type):
 
     name = "env"
     grammar = "K=V, or K to copy the submitter's value"
+    unit = "bytes"
+    parts = {"key": (1, limits.ENV_KEY_MAX), "value": (0, limits.ENV_VALUE_MAX)}
 
     def __init__(self, reserved: "tuple[str, ...]" = ()) -> None:
         self.reserved = reserved
@@ -131,9 +137,10 @@ class EnvVar(Type):
 
 
 class WorkerId(Type):
-    name = "worker id"
+    name = "worker_id"
     grammar = "printable text"
     minimum, maximum = 1, limits.WORKER_ID_MAX
+    of_length, unit = True, "characters"
 
     def parse(self, text: str) -> str:
         if not text or not text.isprintable():
@@ -155,7 +162,7 @@ _JOB_ID = Integer(1, limits.INT64_MAX)
 class JobRef(Type):
     """A job: `("id", n)`, `("key", text)`, or, where several are taken, `("range", (a, b))`."""
 
-    name = "job id"
+    name = "job_id"
     minimum, maximum = 1, limits.INT64_MAX
 
     def __init__(self, ranges: bool = False) -> None:

@@ -76,6 +76,7 @@ class Integer(Type):
 
 class Bytes(Integer):
     name = "bytes"
+    unit = "bytes"
     grammar = "integer with an optional suffix k, M or G (1024-based)"
 
     def __init__(self, none: bool = True) -> None:

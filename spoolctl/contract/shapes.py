@@ -86,33 +86,3 @@ def job_fields() -> "dict[str, object]":
         "tags": TAGS,
         "note": nullable(STR),
     }
-
-
-def envelope(data: object) -> "dict[str, object]":
-    """The schema of a whole answer whose `data` has this shape."""
-    meta = obj(
-        request_id={"type": "string", "pattern": "^req_[0-9a-f]{12}$"},
-        ts_iso={"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"},
-        elapsed_ms=COUNT,
-        contract_version={"const": "2"},
-        data_hash={"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
-        pagination_={"type": "object"},
-        wait_=obj(reason=enum("records_available", "timeout"), waited_ms=COUNT),
-    )
-    error = obj(
-        code=STR,
-        message=STR,
-        remediation=STR,
-        exit_code=INT,
-        detail={"type": "object"},
-        did_you_mean_=nullable(STR),
-    )
-    return obj(
-        ok=BOOL,
-        tool_version=STR,
-        data=nullable(data),
-        meta=meta,
-        warnings=arr(obj(code=STR, message=STR)),
-        commands={"type": "array", "items": STR, "maxItems": 3},
-        errors={"type": "array", "items": error, "maxItems": 1},
-    )

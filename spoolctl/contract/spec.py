@@ -59,9 +59,11 @@ class Arg:
 class Verb:
     """A verb's whole contract but the shape of its data, which `data()` of its module gives.
 
-    exclusive: pairs of dests that must not both be given. needs: {dest: dest it needs}.
+    exclusive: pairs of dests that must not both be given. needs: {dest: dests of which it needs one}.
     one_of: dests of which at least one must be given. db: whether `--db` belongs to the verb.
-    modes: of `envelope`, `frames`, `raw`, `text`.
+    modes: of `envelope`, `frames`, `raw`, `text`. interrupts: whether it may end a running command.
+    bounded_by: {dest, or "" for every call: words that make a call with it, which may wait for long, end
+    soon}; where there are several, the first that the rest of the line does not exclude.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Verb:
         args: "tuple[Arg, ...]" = (),
         flags: "tuple[Flag, ...]" = (),
         exclusive: "tuple[tuple[str, str], ...]" = (),
-        needs: "dict[str, str] | None" = None,
+        needs: "dict[str, tuple[str, ...]] | None" = None,
         one_of: "tuple[str, ...]" = (),
         examples: "tuple[tuple[str, str], ...]" = (),
         errors: "tuple[str, ...]" = (),
@@ -85,6 +87,8 @@ class Verb:
         idempotent: bool = True,
         stdin: str = "",
         safety: str = "",
+        interrupts: bool = False,
+        bounded_by: "dict[str, tuple[tuple[str, ...], ...]] | None" = None,
     ) -> None:
         self.name = name
         self.summary = summary
@@ -105,6 +109,8 @@ class Verb:
         self.idempotent = idempotent
         self.stdin = stdin
         self.safety = safety
+        self.interrupts = interrupts
+        self.bounded_by = bounded_by or {}
 
     def flag(self, dest: str) -> "Flag | None":
         return next((f for f in self.flags if f.dest == dest), None)

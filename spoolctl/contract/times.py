@@ -9,6 +9,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 class Duration(Type):
     name = "duration"
+    unit = "seconds"
     grammar = "<number>[s|m|h|d] or bare seconds"
 
     def __init__(
@@ -53,6 +54,7 @@ class Duration(Type):
 
 class Timestamp(Type):
     name = "timestamp"
+    unit = "epoch seconds"
     grammar = "epoch seconds, or YYYY-MM-DD[THH:MM[:SS[.f]]][Z|±HH[:MM]], with T or a blank"
     minimum, maximum = -limits.TIMESTAMP_MAX, limits.TIMESTAMP_MAX
 

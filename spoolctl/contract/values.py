@@ -29,13 +29,20 @@ def is_utf8(text: str) -> bool:
 
 
 class Type:
-    """A value type. `minimum`/`maximum` are inclusive unless `above` (then minimum is exclusive)."""
+    """A value type. `minimum`/`maximum` are inclusive unless `above` (then minimum is exclusive).
+
+    They bound the value, or with `of_length` the length of the text. `parts` are the bounds of the
+    lengths of what a text is made of.
+    """
 
     name = "text"
     grammar = "any text"
     minimum: "int | float | None" = None
     maximum: "int | float | None" = None
     above = False
+    of_length = False
+    unit: "str | None" = None  # of the value or the length
+    parts: "dict[str, tuple[int, int]] | None" = None
     choices: "tuple[str, ...] | None" = None
     none = False  # whether the word `none` stands for "no limit"
 
@@ -63,6 +70,22 @@ class Type:
         if self.above:
             return f"above {self.minimum} and at most {self.maximum}"
         return f"from {self.minimum} to {self.maximum}"
+
+    def describe(self) -> "dict[str, object]":
+        """What a client must know to make a value, as the capabilities name it."""
+        return {
+            "type": self.name,
+            "grammar": self.grammar,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusive_minimum": self.above,
+            "unbounded": self.maximum is None and self.parts is None and self.choices is None,
+            "bounds": "length" if self.of_length or self.parts else "value",
+            "unit": self.unit,
+            "parts": {name: list(bounds) for name, bounds in self.parts.items()} if self.parts else None,
+            "choices": list(self.choices) if self.choices is not None else None,
+            "accepts_none": self.none,
+        }
 
     def probes(self) -> "dict[str, list[str]]":
         """Words a tester can feed in: `valid`, `invalid` (grammar), `low`, `high` (limits)."""
@@ -92,6 +115,7 @@ class Text(Type):
     name = "note"
     grammar = "text"
     minimum = 0
+    of_length, unit = True, "characters"
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
@@ -113,6 +137,7 @@ class Path(Type):
     name = "path"
     grammar = "a path without NUL"
     minimum, maximum = 1, limits.PATH_MAX
+    of_length, unit = True, "bytes"
 
     def parse(self, text: str) -> str:
         if not text:
@@ -173,7 +198,7 @@ class Choice(Type):
 class ChoiceList(Choice):
     """A comma list of choices, as a list without doubles in the order given."""
 
-    name = "choice list"
+    name = "choice_list"
 
     def __init__(self, *choices: str) -> None:
         super().__init__(*choices)

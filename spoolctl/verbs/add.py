@@ -4,7 +4,7 @@ from .. import clock
 from ..contract.addflags import FLAGS
 from ..contract.spec import Arg, Args, Flag, Result, Verb
 from ..contract.types import PATH, Command
-from ..errors import SpoolctlError, invalid
+from ..errors import SpoolctlError
 from . import _adding, _job
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ SPEC = Verb(
         *FLAGS,
     ),
     exclusive=(("after", "at"), ("c", "argv"), ("from", "argv"), ("c", "from")),
+    needs={"key_scope": ("key", "from")},
     one_of=("argv", "c", "from"),
     examples=(
         ("spoolctl add -- make test", "run make test here, as soon as a worker is free"),
@@ -76,8 +77,6 @@ def run(args: Args, ctx: "Context") -> Result:
         from . import _from
 
         return _from.run(getattr(args, "from"), values, ctx)
-    if "key_scope" in args.given and "key" not in args.given:
-        raise invalid("--key-scope needs --key", "add --key KEY", flag="--key-scope", value=None)
     argv = args.argv if "argv" in args.given else ["sh", "-c", args.c]
     if "c" in args.given and not args.c:
         raise SpoolctlError("MISSING_REQUIRED", "-c needs a command line that is not empty", "-c 'COMMAND'")

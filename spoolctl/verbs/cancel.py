@@ -29,7 +29,7 @@ SPEC = Verb(
         YES,
         UNVERIFIED,
     ),
-    exclusive=(("id", "state"),),
+    exclusive=(("id", "state"), ("id", "tag")),
     one_of=("id", "queue", "tag", "state"),
     examples=(
         ("spoolctl cancel 7", "before it starts"),
@@ -44,6 +44,7 @@ SPEC = Verb(
     mutates=True,
     destructive=True,
     idempotent=False,
+    interrupts=True,
     safety="a running job is canceled only with --running --yes",
 )  # fmt: skip
 

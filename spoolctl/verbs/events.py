@@ -47,7 +47,7 @@ SPEC = Verb(
         ("since_id", "since_cursor"), ("wait", "follow"), ("limit", "follow"), ("max_events", "wait"),
         ("idle_timeout", "wait"),
     ),
-    needs={"max_events": "follow", "idle_timeout": "follow", "wait_timeout": "wait"},
+    needs={"max_events": ("follow",), "idle_timeout": ("follow",), "wait_timeout": ("wait",)},
     examples=(
         ("spoolctl events --json --limit 100", "the first hundred events that are kept"),
         ("spoolctl events --json --since-id 100 --wait", "what came after event 100, or the next to come"),
@@ -58,6 +58,7 @@ SPEC = Verb(
         "INTERNAL",
     ),
     modes=("envelope", "frames", "text"),
+    bounded_by={"follow": (("--idle-timeout", "0"),), "wait": (("--wait-timeout", "0.05"),)},
 )  # fmt: skip
 
 
@@ -81,13 +82,23 @@ def data() -> "dict[str, object]":
     return s.obj(count=s.COUNT, events=s.arr(_event()))
 
 
-def frames() -> "dict[str, Row]":
-    """The lines of `--follow --json`: `data` is an event, `any` also the control lines."""
+def meta() -> "dict[str, Row]":
+    from ..contract import shapes as s
+
+    return {
+        "pagination": s.obj(cursor=s.COUNT, first_id=s.nullable(s.ID)),
+        "wait_": s.obj(reason=s.enum("records_available", "timeout"), waited_ms=s.COUNT),
+    }
+
+
+def streams() -> "dict[str, Row]":
+    """The lines of `--follow --json`: `_data` is an event, the other has the control lines too."""
     from ..contract import shapes as s
 
     end = s.obj(type={"const": "end"}, reason=s.enum("max_events", "idle_timeout"))
     fault = s.obj(type={"const": "error"}, reason={"const": "sqlite_error"}, message=s.STR, exit_code=s.INT)
-    return {"data": _event(), "any": s.any_of(_event(), s.obj(control=s.any_of(end, fault)))}
+    line = s.any_of(_event(), s.obj(control=s.any_of(end, fault)))
+    return {"events_follow": line, "events_follow_data": _event()}
 
 
 def run(args: Args, ctx: "Context") -> Result:

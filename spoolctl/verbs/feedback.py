@@ -31,6 +31,7 @@ SPEC = Verb(
         ),
         STREAM,
     ),
+    exclusive=(("id", "tag"),),
     one_of=("id", "queue", "tag"),
     examples=(
         ("spoolctl feedback 7", "what became of job 7"),

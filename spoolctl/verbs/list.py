@@ -60,6 +60,13 @@ def data() -> "dict[str, object]":
     return s.obj(count=s.COUNT, jobs=s.arr(s.any_of(s.obj(**fields), some)))
 
 
+def meta() -> "dict[str, object]":
+    from ..contract import shapes as s
+
+    limit = {"type": "integer", "minimum": 1, "maximum": limits.LIST_MAX}
+    return {"pagination": s.obj(cursor=s.COUNT, first_id=s.nullable(s.ID), limit=limit, truncated=s.BOOL)}
+
+
 # field of store.filter.Filter -> flag
 _CONDITIONS = {
     "states": "state",

@@ -27,7 +27,7 @@ SPEC = Verb(
         Flag("--tail-bytes", Integer(1, limits.OUTPUT_TAIL_MAX), help="only the last so many bytes"),
     ),
     exclusive=(("raw", "json"),),
-    needs={"raw": "stream"},
+    needs={"raw": ("stream",)},
     examples=(
         ("spoolctl output 7", "both streams of job 7's latest attempt"),
         ("spoolctl output 7 --json --tail-bytes 1000", "the end of each stream"),

@@ -4,7 +4,7 @@ from .. import clock
 from ..contract.shared import JOBS, QUEUE, TAG, UNVERIFIED
 from ..contract.spec import Args, Flag, Result, Verb
 from ..contract.states import RETRIABLE
-from ..errors import SpoolctlError, invalid
+from ..errors import SpoolctlError
 from . import _change
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ SPEC = Verb(
         UNVERIFIED,
     ),
     exclusive=(("id", "all_dead"), ("all_dead", "force"), ("all_dead", "now")),
-    needs={"unverified": "force"},
+    needs={"unverified": ("force",), "tag": ("all_dead",)},
     one_of=("id", "all_dead"),
     examples=(
         ("spoolctl retry 7", "once more, with a fresh budget"),
@@ -41,6 +41,7 @@ SPEC = Verb(
     warnings=("KILL_ASYNC", "UNVERIFIABLE_OWNER"),
     mutates=True,
     idempotent=False,
+    interrupts=True,
     safety="a running job is ended only with --force",
 )  # fmt: skip
 
@@ -58,8 +59,6 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    if args.tag and not args.all_dead:
-        raise invalid("--tag needs --all-dead", "add --all-dead", flag="--tag", value=None)
     select.refuse_mixture(args.id, args.queue, args.tag)
     db = ctx.writer()
     ids, _ = _change.named_or_selected(args, db, ("dead",))

@@ -47,6 +47,7 @@ SPEC = Verb(
     ),
     warnings=("NO_WORKER",),
     exits=(EXIT_UNSUCCESSFUL,),
+    bounded_by={"": (("--timeout", "0.05"),)},
 )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ SPEC = Verb(
     exits=(EXIT_UNSUCCESSFUL,),
     mutates=True,
     idempotent=False,
+    bounded_by={"": (("--once",), ("--drain",), ("--idle-timeout", "0"))},
     safety="refuses a queue that others may write, as they could run commands as you; "
     "--allow-shared accepts it",
 )  # fmt: skip

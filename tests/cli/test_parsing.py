@@ -198,7 +198,7 @@ def test_excluded_pairs_are_refused(verb):
 def test_a_flag_that_needs_another_is_refused_without_it(verb):
     spec = registry.load(verb).SPEC
     for dest, needed in spec.needs.items():
-        line = valid_line(spec, dest, without=(needed,))
+        line = valid_line(spec, dest, without=needed)
         with pytest.raises(SpoolctlError) as caught:
             argv.parse(spec, line)
         assert caught.value.code == "INVALID_INPUT", (dest, needed)

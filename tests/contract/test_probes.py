@@ -125,8 +125,8 @@ def test_every_rule_of_a_verb_names_its_own_flags_and_arguments(verb):
     assert len(spellings) == len(set(spellings))
     for a, b in spec.exclusive:
         assert {a, b} <= set(names), (a, b)
-    for a, b in spec.needs.items():
-        assert {a, b} <= set(names), (a, b)
+    for a, others in spec.needs.items():
+        assert {a, *others} <= set(names), (a, others)
     assert set(spec.one_of) <= set(names)
 
 

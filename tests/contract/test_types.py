@@ -18,7 +18,7 @@ TYPES = {
     "text": types.Type(),
     "integer": types.Integer(-5, 10),
     "integer or none": types.Integer(0, limits.RETRIES_MAX, none=True),
-    "job id": types.JOB_ID,
+    "job_id": types.JOB_ID,
     "priority": types.PRIORITY,
     "int64": types.Integer(limits.INT64_MIN, limits.INT64_MAX),
     "bytes": types.Bytes(),
@@ -38,7 +38,7 @@ TYPES = {
     "note": types.Text(limits.NOTE_MAX),
     "path": types.PATH,
     "command": types.Command(),
-    "worker id": types.WorkerId(),
+    "worker_id": types.WorkerId(),
     "choice": types.Choice("both", "stdout", "stderr"),
     "states": types.STATES,
     "job": types.JobRef(),
@@ -101,7 +101,7 @@ def test_check_refuses_what_is_not_finite(name, value):
         TYPES[name].check(value)
 
 
-@pytest.mark.parametrize("name", ["integer", "job id", "priority", "bytes"])
+@pytest.mark.parametrize("name", ["integer", "job_id", "priority", "bytes"])
 @pytest.mark.parametrize("value", [1.0, 1.5, math.nan, math.inf])
 def test_an_integer_is_no_float(name, value):
     with pytest.raises(BadValue):
@@ -143,7 +143,7 @@ def test_an_integer_is_ascii_digits_with_an_optional_minus(word):
 
 @pytest.mark.parametrize("digits", [31, 400, 5000, 100_000])
 @pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("name", ["integer", "job id", "bytes", "float", "duration", "timestamp", "job"])
+@pytest.mark.parametrize("name", ["integer", "job_id", "bytes", "float", "duration", "timestamp", "job"])
 def test_a_number_of_any_length_is_refused_as_out_of_range(name, sign, digits):
     with pytest.raises(BadValue) as caught:
         TYPES[name].parse(sign + "9" * digits)

@@ -18,7 +18,7 @@ from support import clean_env, wait_until
 
 from spoolctl.verbs import events as verb
 
-FRAME = Draft202012Validator(verb.frames()["any"])
+FRAME = Draft202012Validator(verb.streams()["events_follow"])
 
 
 def end(reason):

@@ -1,0 +1,1 @@
+"""The contract as documents, all made from the specs, the shapes and the tables of `contract/`."""

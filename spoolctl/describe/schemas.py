@@ -1,0 +1,119 @@
+"""JSON Schema 2020-12 of whole answers: strict, down to the facts of each error code (SPEC 2.1)."""
+
+from .. import CONTRACT_VERSION
+from ..contract import shapes as s
+from ..errors import ERRORS, WARNINGS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Schema = dict[str, Any]
+    Shapes = dict[str, dict[str, Any]]  # by verb, as Context.shapes gives them
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_SCALAR = s.any_of(s.STR, s.NUM, {"type": "null"})
+_INPUT = s.obj(
+    flag_=s.STR, value_=_SCALAR, minimum_=_SCALAR, maximum_=_SCALAR, choices_=s.arr(s.STR), line_=s.ID
+)
+_STATE = s.obj(job_id=s.ID, state=s.JOB_STATE, why_=s.enum("unverifiable_owner", "not_started"))
+_SKIPPED = s.obj(skipped=s.arr(s.obj(job_id=s.ID, code=s.enum(*ERRORS))))
+
+# What `detail` holds, by code; nothing for the codes that are not named.
+DETAIL: "Schema" = {
+    "INVALID_INPUT": _INPUT,
+    "NOT_FOUND": s.obj(missing=s.arr(s.any_of(s.ID, s.STR)), attempt_no_=s.ID),
+    "TIMEOUT": s.obj(settled={"type": "object"}, pending=s.arr(s.ID)),
+    "CONFLICT": s.any_of(_STATE, _SKIPPED, s.obj()),
+    "IDEMPOTENCY_CONFLICT": s.obj(job_id=s.nullable(s.ID), fields=s.arr(s.STR), line_=s.ID),
+}
+
+TEXT = s.obj(text=s.STR)  # the data of --help
+VERSION = s.obj(version=s.STR)  # the data of --version
+
+
+def error() -> "Schema":
+    """One error: its exit status and its facts follow from the code."""
+    shape = s.obj(
+        code=s.enum(*ERRORS),
+        message={"type": "string", "minLength": 1},
+        remediation={"type": "string", "minLength": 1},
+        exit_code=s.INT,
+        detail={"type": "object"},
+        did_you_mean_=s.nullable(s.STR),
+    )
+    shape["allOf"] = [
+        {
+            "if": {"properties": {"code": {"const": code}}},
+            "then": {"properties": {"exit_code": {"const": exit_code}, "detail": DETAIL.get(code, s.obj())}},
+        }
+        for code, (exit_code, _) in ERRORS.items()
+    ]
+    return shape
+
+
+def _envelope(data: "Schema", more_meta: "Schema") -> "Schema":
+    meta = s.obj(
+        request_id={"type": "string", "pattern": "^req_[0-9a-f]{12}$"},
+        ts_iso={"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"},
+        elapsed_ms=s.COUNT,
+        contract_version={"const": CONTRACT_VERSION},
+        data_hash={"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+        **{key.rstrip("_") + "_": value for key, value in more_meta.items()},
+    )
+    shape = s.obj(
+        ok=s.BOOL,
+        tool_version=s.STR,
+        data={},
+        meta=meta,
+        warnings=s.arr(s.obj(code=s.enum(*WARNINGS), message=s.STR)),
+        commands={"type": "array", "items": s.STR, "maxItems": 3},
+        errors={"type": "array", "items": error(), "maxItems": 1},
+    )
+    needed = [key for key in more_meta if not key.endswith("_")]
+    shape["if"] = {"properties": {"ok": {"const": True}}}
+    shape["then"] = {"properties": {"data": data, "errors": {"maxItems": 0}, "meta": {"required": needed}}}
+    shape["else"] = {"properties": {"data": {"type": "null"}, "errors": {"minItems": 1}}}
+    return shape
+
+
+def envelope(shapes: "Shapes") -> "Schema":
+    """The schema of every answer, whatever the verb; its `data` has the schema of the verb."""
+    together: "dict[str, list[Schema]]" = {}
+    for verb in shapes.values():
+        for key, shape in verb["meta"].items():
+            together.setdefault(key.rstrip("_") + "_", []).append(shape)
+    more = {key: s.any_of(*found) if len(found) > 1 else found[0] for key, found in together.items()}
+    return {"$schema": DIALECT, "title": "an answer of spoolctl", **_envelope({"type": "object"}, more)}
+
+
+def answer(verb: str, shapes: "Shapes") -> "Schema":
+    """The schema of a verb's whole answer in JSON mode; that of --help has TEXT for its data."""
+    found = shapes[verb]
+    return {
+        "$schema": DIALECT,
+        "title": f"the answer of spoolctl {verb}",
+        **_envelope(found["data"], found["meta"]),
+    }
+
+
+def special(data: "Schema") -> "Schema":
+    """The schema of an answer to --help or --version."""
+    return {"$schema": DIALECT, **_envelope(data, {})}
+
+
+def streams(shapes: "Shapes") -> "Schema":
+    """The schema of one line of each stream, by the stream's name."""
+    return {name: shape for verb in shapes.values() for name, shape in verb["streams"].items()}
+
+
+def document(shapes: "Shapes", verb: "str | None" = None) -> "Schema":
+    """The data of the verb `schema`; with `verb` only that one's."""
+    chosen = shapes if verb is None else {verb: shapes[verb]}
+    return {
+        "dialect": DIALECT,
+        "envelope_schema": envelope(shapes),
+        "verbs": {name: found["data"] for name, found in chosen.items()},
+        "streams": streams(chosen),
+    }
