@@ -7,6 +7,7 @@ from .contract import env, limits
 from .contract.types import LANE, PATH, BadValue, Duration, Integer, Type
 from .errors import SpoolctlError, invalid
 
+NAME = "config.json"
 VERSION = 1
 DEFAULTS: "dict[str, object]" = {"timeout": 300, "max_retries": 3, "max_crashes": 10, "queue": "default"}
 TYPES: "dict[str, Type]" = {
@@ -15,6 +16,8 @@ TYPES: "dict[str, Type]" = {
     "max_crashes": Integer(0, limits.RETRIES_MAX, none=True),
     "queue": LANE,
 }
+# Where a setting is looked for, first match first.
+PRECEDENCE = ("flag", "environment", "project_config", "default")
 KEYS = ("version", "db_path", *[f"defaults.{key}" for key in DEFAULTS], "capture_env")
 
 
@@ -33,7 +36,7 @@ class Config:
 
 
 def path_in(project_dir: str) -> str:
-    return os.path.join(project_dir, paths.FOLDER, "config.json")
+    return os.path.join(project_dir, paths.FOLDER, NAME)
 
 
 def load(path: str) -> Config:

@@ -17,6 +17,8 @@ VERBS = (
     "prune",
     "config-show",
     "config-validate",
+    "capabilities",
+    "schema",
 )
 
 _EXTRA = ("meta", "streams")  # functions that a verb's module may have beside data()

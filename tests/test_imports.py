@@ -47,6 +47,8 @@ CASES = {
     "prune": ([ADD, WORK], ["prune", "--json", "--older-than", "1h", "--dry-run"]),
     "config-show": ([], ["config-show", "--json"]),
     "config-validate": ([], ["config-validate", "--json"]),
+    "capabilities": ([], ["capabilities", "--json"]),
+    "schema": ([], ["schema", "--json"]),
 }
 
 HEAVY = words(
@@ -77,6 +79,12 @@ WITH_DATABASE = EVERY_CALL | words("hooks store store.db store.ddl store.gate st
 JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
+# What tells of every verb loads every verb, but nothing that reads a queue or runs a job.
+DESCRIBING = EVERY_CALL | {
+    f"{folder}.{path.stem}".removesuffix(".__init__")
+    for folder in ("contract", "describe", "verbs")
+    for path in (ROOT / "spoolctl" / folder).rglob("*.py")
+}
 ADDING = JOBS | LIVENESS | words("contract.addflags store.place verbs._adding verbs._job verbs.add")
 OWN = {
     "add": ADDING,
@@ -103,6 +111,8 @@ OWN = {
     "prune": WITH_DATABASE | words("contract.shared store.checkpoint store.filter store.prune verbs.prune"),
     "config-show": EVERY_CALL | words("verbs.config_show"),
     "config-validate": EVERY_CALL | words("verbs.config_validate"),
+    "capabilities": DESCRIBING,
+    "schema": DESCRIBING,
 }
 
 # Then the others, by their first names; a Python has one of the two hashes.
@@ -127,6 +137,8 @@ STANDARD = {
     "prune": USUAL,
     "config-show": HASH,
     "config-validate": HASH,
+    "capabilities": HASH,
+    "schema": HASH,
 }
 
 

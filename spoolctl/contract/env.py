@@ -1,9 +1,11 @@
 """The environment variables spoolctl reads and the ones it gives to a job (SPEC 2.5, 5)."""
 
+# What spoolctl reads.
 DB = "SPOOLCTL_DB"
 STDERR = "SPOOLCTL_STDERR"
 DEBUG = "SPOOLCTL_DEBUG"
 
+# What a job is given.
 JOB_ID = "SPOOLCTL_JOB_ID"
 ATTEMPT = "SPOOLCTL_ATTEMPT"
 QUEUE = "SPOOLCTL_QUEUE"

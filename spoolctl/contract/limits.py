@@ -37,3 +37,13 @@ OUTPUT_TAIL_MAX = 1_048_576
 PREVIEW_BYTES = 4096
 COMMAND_SHOWN = 80
 ERROR_MAX = 10_000
+
+# Seconds of the protocols (SPEC 5, 6, 7).
+LOCK_PATIENCE = 5.0  # a call waits so long for the write lock
+OWNERS_EVERY = 1.0  # between two looks for dead owners
+HEARTBEAT = 10.0
+SILENT_AFTER = 1.0  # without the owner's stamp on a request; also between two looks whether it lives
+AFTER_KILL = 2.0  # after KILL was sent, until a tree is stuck
+UNPROVEN = 10.0  # the same while nobody is seen and only the proof is missing
+OUTPUT_EVERY = 0.2  # between two looks at the size of an output that is limited
+DISK_EVERY = 1.0  # between two looks at the room that is left

@@ -156,6 +156,19 @@ class WorkerId(Type):
         }
 
 
+class VerbName(Type):
+    """The name of a verb. Which ones there are only the registry knows: whoever takes it looks it up."""
+
+    name = "verb"
+    grammar = "the name of a verb"
+
+    def parse(self, text: str) -> str:
+        return clean(text, "a verb")
+
+    def probes(self) -> "dict[str, list[str]]":
+        return {"valid": ["add"], "invalid": ["\udcff"], "low": [], "high": []}
+
+
 _JOB_ID = Integer(1, limits.INT64_MAX)
 
 

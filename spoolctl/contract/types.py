@@ -1,7 +1,7 @@
 """The one list of value types and of the instances that verbs share (SPEC 2.4)."""
 
 from . import limits
-from .names import EnvVar, JobRef, Key, Lane, Tag, WorkerId
+from .names import EnvVar, JobRef, Key, Lane, Tag, VerbName, WorkerId
 from .numbers import Bytes, Float, Integer, whole
 from .states import JOB_STATES
 from .times import Duration, Timestamp
@@ -44,6 +44,7 @@ __all__ = [
     "Text",
     "Timestamp",
     "Type",
+    "VerbName",
     "WorkerId",
     "is_utf8",
     "whole",

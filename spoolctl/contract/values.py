@@ -72,20 +72,29 @@ class Type:
         return f"from {self.minimum} to {self.maximum}"
 
     def describe(self) -> "dict[str, object]":
-        """What a client must know to make a value, as the capabilities name it."""
-        return {
+        """What a client must know to make a value, as the capabilities name it.
+
+        Keys behind `grammar` stand only where they say something.
+        """
+        facts: "dict[str, object]" = {
             "type": self.name,
-            "grammar": self.grammar,
             "minimum": self.minimum,
             "maximum": self.maximum,
-            "exclusive_minimum": self.above,
             "unbounded": self.maximum is None and self.parts is None and self.choices is None,
-            "bounds": "length" if self.of_length or self.parts else "value",
-            "unit": self.unit,
-            "parts": {name: list(bounds) for name, bounds in self.parts.items()} if self.parts else None,
             "choices": list(self.choices) if self.choices is not None else None,
-            "accepts_none": self.none,
+            "grammar": self.grammar,
         }
+        if self.above:
+            facts["exclusive_minimum"] = True
+        if self.of_length:
+            facts["bounds"] = "length"
+        if self.parts:
+            facts["parts"] = {name: list(bounds) for name, bounds in self.parts.items()}
+        if self.unit:
+            facts["unit"] = self.unit
+        if self.none:
+            facts["accepts_none"] = True
+        return facts
 
     def probes(self) -> "dict[str, list[str]]":
         """Words a tester can feed in: `valid`, `invalid` (grammar), `low`, `high` (limits)."""

@@ -12,10 +12,11 @@ import sqlite3
 import sys
 
 from .. import CONTRACT_VERSION, hooks
+from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
-from .gate import PATIENCE, Gate
+from .gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _decode(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def connect(spool: Spool, patience: float = PATIENCE) -> sqlite3.Connection:
+def connect(spool: Spool, patience: float = LOCK_PATIENCE) -> sqlite3.Connection:
     """A connection with our pragmas to a file that exists. Raises sqlite3.Error."""
     name = raw(spool.db).replace(b"%", b"%25").replace(b"?", b"%3f").replace(b"#", b"%23")
     uri = b"file:" + name + b"?mode=rw"

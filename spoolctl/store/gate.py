@@ -8,17 +8,16 @@ import fcntl
 import os
 
 from .. import clock
+from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
-
-PATIENCE = 5.0  # seconds a call waits for the write lock before LOCKED
 
 
 class Gate:
     """The right to write. `blocking` waits in the kernel's queue (a call's main thread); otherwise it
     is tried again and again (a worker's loop, threads). LOCKED comes after `patience` seconds."""
 
-    def __init__(self, spool: Spool, patience: float = PATIENCE, blocking: bool = True) -> None:
+    def __init__(self, spool: Spool, patience: float = LOCK_PATIENCE, blocking: bool = True) -> None:
         self.spool = spool
         self.patience = patience
         self.blocking = blocking

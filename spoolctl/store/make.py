@@ -8,12 +8,13 @@ import os
 import sqlite3
 
 from .. import CONTRACT_VERSION, clock, hooks
+from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
 from .db import Db, inspect, opened
 from .faults import is_busy, of_os
-from .gate import PATIENCE, Gate, locked
+from .gate import Gate, locked
 from .migrate import migrate
 from .place import make_folder, sync_folder
 
@@ -73,7 +74,7 @@ def _create(db: Db) -> None:
 
 def _to_wal(db: Db) -> None:
     """The switch to WAL ignores the busy handler, and a reader may be looking: try again."""
-    deadline = clock.monotonic() + PATIENCE
+    deadline = clock.monotonic() + LOCK_PATIENCE
     while True:
         try:
             db.conn.execute("PRAGMA journal_mode = WAL")

@@ -8,9 +8,6 @@ if TYPE_CHECKING:
     from ..store.db import Row
     from ..terminal import View
 
-# Where the place of the database is looked for, first match first.
-PRECEDENCE = ("flag", "environment", "project_config", "default")
-
 SPEC = Verb(
     "config-show",
     "show the settings in force and where each comes from",
@@ -39,13 +36,15 @@ def data() -> "dict[str, object]":
         config_exists=s.BOOL,
         config_valid=s.BOOL,
         values=s.obj(**{key: kinds[key] for key in keys}),
-        sources=s.obj(**{key: s.enum(*PRECEDENCE) for key in keys}),
-        precedence=s.arr(s.enum(*PRECEDENCE)),
+        sources=s.obj(**{key: s.enum(*config.PRECEDENCE) for key in keys}),
+        precedence=s.arr(s.enum(*config.PRECEDENCE)),
         ignored_keys=s.arr(s.STR),
     )
 
 
 def run(args: Args, ctx: "Context") -> Result:
+    from ..config import PRECEDENCE
+
     config, spool = ctx.config(), ctx.spool()
     values: "Row" = {"db_path": spool.db}
     values.update((f"defaults.{name}", value) for name, value in config.defaults.items())

@@ -7,12 +7,11 @@ gone two seconds after KILL is STUCK: it is looked at every second, and never ca
 import signal
 
 from .. import clock
+from ..contract.limits import AFTER_KILL, UNPROVEN
 from . import proc, signals
 from .scene import Scene
 
 ENDING, GONE, STUCK = "ending", "gone", "stuck"
-AFTER_KILL = 2.0  # seconds after KILL was sent
-UNPROVEN = 10.0  # the same while nobody is seen and only the proof is missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

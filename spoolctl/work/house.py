@@ -1,13 +1,13 @@
 """Keeping order: registration, dead owners, the heartbeat, the WAL."""
 
 from .. import clock
+from ..contract.limits import OWNERS_EVERY
 from ..store import workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .shift import Shift
 
-EVERY = 1.0  # seconds between two looks for dead owners
 ROWS_EVERY = 600.0  # looks for rows of dead workers that ran nothing
 
 
@@ -26,7 +26,7 @@ def look_after(shift: "Shift") -> None:
     now = clock.monotonic()
     if now < shift.house_at:
         return
-    shift.house_at = now + EVERY
+    shift.house_at = now + OWNERS_EVERY
     if shift.db.exists:
         shift.db.check_in_place()
     shift.reaper.look(shift.me.instance)

@@ -1,8 +1,8 @@
 """When a worker leaves, and what it means that a lane has settled (SPEC 6)."""
 
 from .. import clock
+from ..contract.limits import LOCK_PATIENCE
 from ..store import claim, owners, workers
-from ..store.gate import PATIENCE
 from . import identity
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ def finished(shift: "Shift") -> bool:
         # Told twice on a disk that stays full, or with a lock that somebody keeps, it leaves what it cannot
         # write down to the reapers.
         since = shift.locked_since
-        locked = since is not None and clock.monotonic() - since >= PATIENCE  # as long as a call waits
+        locked = since is not None and clock.monotonic() - since >= LOCK_PATIENCE  # as long as a call waits
         ended = all(one.stuck for one in shift.running.values())
         return shift.told >= 2 and ended and (shift.disk_failures > 1 or locked)
     if shift.running:

@@ -10,6 +10,7 @@ import select
 import sqlite3
 
 from .. import clock
+from ..contract.limits import OWNERS_EVERY
 from ..errors import SpoolctlError
 from ..store.db import Migrated, Replaced
 from ..store.faults import translated
@@ -69,7 +70,7 @@ def _until(shift: Shift) -> float:
     """Seconds until the next turn is due, if nothing wakes it before."""
     now = clock.monotonic()
     wanted = shift.wanted()
-    times = [now + min(shift.options.poll_interval, house.EVERY)]
+    times = [now + min(shift.options.poll_interval, OWNERS_EVERY)]
     # What needs the database waits for the end of a pause.
     writes = [shift.house_at]
     if shift.pending or shift.unrecorded or (wanted > 0 and (shift.ready or shift.stale)):

@@ -1,6 +1,7 @@
 """This worker's place among the workers: its lock, its row, its heartbeat (SPEC 6)."""
 
 from .. import clock, hooks
+from ..contract.limits import HEARTBEAT
 from ..store import workers
 from ..store.db import Db
 from . import identity
@@ -8,8 +9,6 @@ from . import identity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..store.db import Row
-
-BEAT = 10.0
 
 
 class Membership:
@@ -60,11 +59,11 @@ class Membership:
             self.lock.name(int(self.row["instance"]))
             hooks.at("lock named")
             self._named = True
-            self._next_beat = clock.monotonic() + BEAT
+            self._next_beat = clock.monotonic() + HEARTBEAT
 
     def beat(self) -> None:
         if self.lock is not None and clock.monotonic() >= self._next_beat:
-            self._next_beat = clock.monotonic() + BEAT
+            self._next_beat = clock.monotonic() + HEARTBEAT
             self.lock.beat()
 
     def leave(self) -> None:

@@ -7,11 +7,12 @@ with `unverified` after it was seen that it cannot be ended.
 """
 
 from .. import clock
+from ..contract.limits import AFTER_KILL, SILENT_AFTER, UNPROVEN
 from ..store import control, owners, settle, workers
 from ..store.db import Db
 from ..store.settle import FREE, Outcome
 from . import identity
-from .ending import AFTER_KILL, GONE, STUCK, UNPROVEN, Ending
+from .ending import GONE, STUCK, Ending
 from .reap import DEFAULT_GRACE, Reaping, tree_of
 from .scene import Scene
 
@@ -29,7 +30,6 @@ OVER, PENDING, MOVED, UNVERIFIABLE, NOT_STARTED, REFUSED = (
     "not_started",
     "refused",  # another request stands, or stood when the attempt ended
 )
-SILENT_AFTER = 1.0  # seconds without the owner's stamp; also between two looks whether it lives
 BEYOND_GRACE = 2.0
 TO_TELL = 0.5  # seconds more in which what the caller ends itself is found gone or stuck
 LOOK = 0.01

@@ -7,12 +7,13 @@ reapers through. A row whose owner is UNKNOWN is left alone.
 import os
 
 from .. import clock
+from ..contract.limits import UNPROVEN
 from ..paths import Spool, raw
 from ..store import owners, workers
 from ..store.db import Db
 from ..store.settle import CRASH, Outcome
 from . import capture, identity, proc
-from .ending import GONE, STUCK, UNPROVEN, Ending
+from .ending import GONE, STUCK, Ending
 from .scene import Scene
 from .tree import Tree
 

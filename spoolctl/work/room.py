@@ -3,12 +3,11 @@
 import os
 
 from .. import clock
+from ..contract.limits import DISK_EVERY, OUTPUT_EVERY
 from ..paths import Spool, raw
 from . import capture
 from .attempt import DISK_FULL, OUTPUT_LIMIT, Attempt
 
-OUTPUT_EVERY = 0.2
-DISK_EVERY = 1.0
 LEAST = 65_536  # bytes left that count as none
 
 

@@ -1,0 +1,91 @@
+"""Exit statuses, error codes and warnings as data, each code with a call that gives it."""
+
+from ..contract.spec import Verb
+from ..errors import ERRORS, EXITS, WARNINGS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+# By code a call that is answered with it, and what must hold for that; tests run them.
+EXAMPLES = {
+    "INVALID_INPUT": ("spoolctl add --priority high -- true", ""),
+    "MISSING_REQUIRED": ("spoolctl add", ""),
+    "NOT_FOUND": ("spoolctl show 999999999", ""),
+    "UNKNOWN_COMMAND": ("spoolctl stauts", ""),
+    "UNKNOWN_FLAG": ("spoolctl add --prio 1 -- true", ""),
+    "SAFETY_BLOCK": ("spoolctl prune --older-than 7d", ""),
+    "DB_INVALID": ("spoolctl status --db /bin/sh", ""),
+    "DB_READONLY": ("spoolctl cancel 7", "the directory of the database cannot be written"),
+    "LOCKED": ("spoolctl cancel 7", "another program holds the write lock for more than five seconds"),
+    "TIMEOUT": ("spoolctl wait 7 --timeout 1s", "job 7 is queued"),
+    "DISK_FULL": ("spoolctl add -- true", "no room is left on the device"),
+    "CONFLICT": ("spoolctl cancel 7", "job 7 is done"),
+    "IDEMPOTENCY_CONFLICT": ("spoolctl add --key k -- false", "the active job of key k is another"),
+    "DB_CREATED": ("spoolctl add -- true", "there is no database yet"),
+    "KILL_ASYNC": ("spoolctl cancel 7 --running --yes", "the processes of job 7 cannot be ended in time"),
+    "NO_ATTEMPTS_YET": ("spoolctl output 7", "job 7 has never run"),
+    "NO_WORKER": ("spoolctl add -- true", "no live worker serves the lane"),
+    "IDEMPOTENCY_METADATA_DIFFERS": ("spoolctl add --key k --note new -- true", "job k has no note"),
+    "SHARED_PERMISSIONS": ("spoolctl work --once --allow-shared", "others may write the directory"),
+    "UNVERIFIABLE_OWNER": (
+        "spoolctl retry 7 --force --unverified", "the worker of job 7 cannot be judged from here",
+    ),
+}  # fmt: skip
+
+_NOTES = {
+    3: "doctor answers 3 with ok true when something failed",
+    6: "ok is true and errors is empty",
+}
+
+
+def exits() -> "Json":
+    found: "Json" = {}
+    for status, (meaning, retryable) in EXITS.items():
+        found[str(status)] = {"meaning": meaning, "retryable": retryable}
+        if status in _NOTES:
+            found[str(status)]["note"] = _NOTES[status]
+    return found
+
+
+def described(specs: "dict[str, Verb]") -> "tuple[str, ...]":
+    """The error codes that some verb, or the tool itself, may answer with."""
+    used = {code for spec in specs.values() for code in spec.errors} | {"UNKNOWN_COMMAND"}
+    return tuple(code for code in ERRORS if code in used)
+
+
+def registry(specs: "dict[str, Verb]") -> "Json":
+    """Every code with where it appears: `errors`, `warnings`, or a skipped job's code."""
+    found: "Json" = {}
+    for code in described(specs):
+        status, meaning = ERRORS[code]
+        verbs = [name for name, spec in specs.items() if code in spec.errors]
+        skipped = ["data.skipped"] if code in ("CONFLICT", "IDEMPOTENCY_CONFLICT", "SAFETY_BLOCK") else []
+        found[code] = {
+            "appears_in": ["errors", *skipped],
+            "summary": meaning,
+            "exit_code": status,
+            "retryable": EXITS[status][1] is True,
+            **_example(code),
+            "verbs": verbs,
+        }
+    for code, meaning in WARNINGS.items():
+        verbs = [name for name, spec in specs.items() if code in spec.warnings]
+        if verbs:
+            found[code] = {
+                "appears_in": ["warnings"],
+                "summary": meaning,
+                "retryable": False,
+                **_example(code),
+                "verbs": verbs,
+            }
+    return found
+
+
+def _example(code: str) -> "Json":
+    if code not in EXAMPLES:
+        return {}  # nothing that a caller does gives INTERNAL
+    command, situation = EXAMPLES[code]
+    return {"example": command, "situation": situation or None}

@@ -1,0 +1,133 @@
+"""Flags and arguments as data, and the words a tester can feed to each type.
+
+What a malformed value gets is what the parser does for every flag alike (SPEC 2.3).
+"""
+
+from ..contract.spec import Arg, Flag, Verb
+from ..contract.types import BadValue, Type, is_utf8
+from ..errors import ERRORS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+WORD_MAX = 300  # longer probes are left to the reader, who has the flag's own bounds
+
+# The facts of a switch, which takes no value.
+_SWITCH: "Json" = {"type": "switch", "minimum": None, "maximum": None, "unbounded": False, "choices": None}
+
+
+def verdict(code: str) -> "Json":
+    return {"code": code, "exit_code": ERRORS[code][0]}
+
+
+def flag(item: Flag) -> "Json":
+    kind = item.type
+    default: object = item.default
+    if kind is None:
+        default = False
+    elif item.repeat:
+        default = []
+    elif isinstance(default, tuple):
+        default = list(default)
+    found: "Json" = {
+        "name": item.name,
+        "flag": item.name,
+        "aliases": [item.short] if item.short and item.short != item.name else [],
+        "description": item.help,
+        **(kind.describe() if kind else _SWITCH),
+        "required": item.required,
+        "default": default,
+        "repeatable": item.repeat,
+        "value_required": kind is not None,
+        "malformed_expectations": _of_flag(item),
+    }
+    if item.config:
+        found["config_key"] = f"defaults.{item.config}"
+    return found
+
+
+def arg(item: Arg) -> "Json":
+    needed = item.nargs in ("1", "+")
+    return {
+        "name": item.name,
+        "description": item.help,
+        "nargs": item.nargs,
+        **item.type.describe(),
+        "required": needed,
+        "default": None,
+        "repeatable": item.nargs in ("*", "+", "remainder"),
+        "malformed_expectations": {
+            "missing_value": verdict("MISSING_REQUIRED") if needed else None,
+            **_of_type(item.type),
+        },
+    }
+
+
+def _of_type(kind: Type) -> "Json":
+    bad = any(refusal(kind, word) == "grammar" for word in _words(kind))
+    bounded = any(refusal(kind, word) == "limits" for word in _words(kind, longest=None))
+    return {
+        "bad_type": verdict("INVALID_INPUT") if bad else None,
+        "out_of_range": verdict("INVALID_INPUT") if bounded else None,
+    }
+
+
+def _of_flag(item: Flag) -> "Json":
+    refused = verdict("INVALID_INPUT")
+    twice = {} if item.repeat else {"given_twice": refused}
+    if item.type is None:
+        return {"value_given": refused, **twice}
+    return {"missing_value": refused, "value_is_another_flag": refused, **_of_type(item.type), **twice}
+
+
+def refusal(kind: Type, word: str) -> "str | None":
+    """Why a type refuses a word: `grammar` or `limits`; None when it takes it."""
+    try:
+        kind.parse(word)
+    except BadValue as bad:
+        return "limits" if "minimum" in bad.facts or "maximum" in bad.facts else "grammar"
+    return None
+
+
+def _words(kind: Type, longest: "int | None" = WORD_MAX) -> "list[str]":
+    words = [word for group in kind.probes().values() for word in group if is_utf8(word)]
+    return [word for word in words if longest is None or len(word) <= longest]
+
+
+def _signed(word: str) -> bool:
+    return word.startswith("-")
+
+
+def vocabularies(specs: "dict[str, Verb]") -> "Json":
+    """By type the words that every flag and argument of the type takes, or refuses.
+
+    Bounds differ from flag to flag: a word stands here only when it holds for each of them, and the
+    rest follows from the bounds of the flag.
+    """
+    kinds: "dict[str, list[Type]]" = {}
+    for spec in specs.values():
+        for kind in [item.type for item in spec.flags] + [item.type for item in spec.args]:
+            if kind is not None:
+                kinds.setdefault(kind.name, []).append(kind)
+    return {name: _vocabulary(kinds[name]) for name in sorted(kinds)}
+
+
+def _vocabulary(kinds: "list[Type]") -> "Json":
+    words = list(dict.fromkeys(word for kind in kinds for word in _words(kind)))
+    told = {word: {refusal(kind, word) for kind in kinds} for word in words}
+    taken = [word for word in words if told[word] == {None} and word]
+    outside = [word for word in words if told[word] == {"limits"}]
+    found: "Json" = {
+        "valid": taken[0] if taken else None,
+        "invalid": [word for word in words if told[word] == {"grammar"}],
+    }
+    low, high = ([word for word in outside if _signed(word) is sign] for sign in (True, False))
+    zero = [word for word in high if word.startswith("0")]  # below a minimum of one or more
+    if low:
+        found["out_of_range_low"] = low[0]
+    if len(high) > len(zero):
+        found["out_of_range_high"] = next(word for word in high if word not in zero)
+    return found
