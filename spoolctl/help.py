@@ -1,6 +1,6 @@
 """The text of --help, made from the specs. Readable in 80 columns."""
 
-from .contract.spec import Verb
+from .contract.spec import Flag, Verb
 from .contract.types import Type
 
 WIDTH = 79
@@ -37,14 +37,7 @@ def _placeholder(kind: Type) -> str:
 
 def of_verb(verb: Verb) -> str:
     """The whole help of one verb."""
-    words = []
-    for arg in verb.args:
-        words.append(
-            {"1": arg.name, "?": f"[{arg.name}]", "*": f"[{arg.name}...]", "+": f"{arg.name}..."}.get(
-                arg.nargs, f"-- {arg.name}..."
-            )
-        )
-    lines = [wrapped(f"usage: spoolctl {verb.name} [FLAGS] {' '.join(words)}".rstrip(), 7, ""), ""]
+    lines = [wrapped(f"usage: spoolctl {verb.name} [FLAGS] {_usage(verb)}".rstrip(), 7, ""), ""]
     lines.append(wrapped(verb.summary[:1].upper() + verb.summary[1:] + ".", 0))
     if verb.description:
         lines += ["", wrapped(verb.description, 0)]
@@ -52,27 +45,13 @@ def of_verb(verb: Verb) -> str:
         lines += ["", "arguments:"] + [_item(a.name, f"{a.help} ({a.type.grammar})") for a in verb.args]
     lines += ["", "flags:"]
     for flag in verb.flags:
-        name = ", ".join(filter(None, (flag.short, flag.name)))
-        if flag.short == flag.name:
-            name = flag.name
-        if flag.type is not None:
-            name += " " + _placeholder(flag.type)
-        facts = []
-        if flag.required:
-            facts.append("required")
-        if flag.default is not None:
-            facts.append(f"default {_shown(flag.default)}")
-        if flag.type is not None and flag.type.none:
-            facts.append("default none" if flag.default is None else "none: no limit")
-        if flag.repeat:
-            facts.append("may be repeated")
-        text = flag.help + (f" ({'; '.join(facts)})" if facts else "")
-        lines.append(_item(name, text))
-        if flag.type is not None and flag.type.choices:
-            lines.append(wrapped("one of " + ", ".join(flag.type.choices), 26))
+        lines += _flag(flag)
     grammars = {_placeholder(f.type): f.type.grammar for f in verb.flags if f.type and not f.type.choices}
     if grammars:
         lines += ["", "values:"] + [_item(name, grammar) for name, grammar in grammars.items()]
+    rules = _rules(verb)
+    if rules:
+        lines += ["", "rules:"] + [wrapped(rule, 4, "  ") for rule in rules]
     if verb.safety:
         lines += ["", wrapped("safety: " + verb.safety, 8, "")]
     if verb.examples:
@@ -80,6 +59,40 @@ def of_verb(verb: Verb) -> str:
         for command, meaning in verb.examples:
             lines += [f"  {command}", wrapped(meaning, 6)]
     return "\n".join(lines) + "\n"
+
+
+def _usage(verb: Verb) -> str:
+    forms = {"1": "{}", "?": "[{}]", "*": "[{}...]", "+": "{}...", "remainder": "-- {}..."}
+    return " ".join(forms[arg.nargs].format(arg.name) for arg in verb.args)
+
+
+def _flag(flag: Flag) -> "list[str]":
+    kind = flag.type
+    name = flag.name if flag.short in (None, flag.name) else f"{flag.short}, {flag.name}"
+    if kind is None:
+        return [_item(name, flag.help)]
+    facts = ["required"] if flag.required else []
+    if flag.default is not None:
+        unit = " s" if kind.unit == "seconds" else ""
+        facts.append(f"default {_shown(flag.default)}{unit}")
+    if kind.none:
+        facts.append("default none" if flag.default is None else "none: no limit")
+    if flag.repeat:
+        facts.append("may be repeated")
+    lines = [_item(f"{name} {_placeholder(kind)}", flag.help + (f" ({'; '.join(facts)})" if facts else ""))]
+    if kind.choices:
+        lines.append(wrapped("one of " + ", ".join(kind.choices), 26))
+    return lines
+
+
+def _rules(verb: Verb) -> "list[str]":
+    rules = []
+    if verb.one_of:
+        rules.append("one of " + ", ".join(verb.spelled(dest) for dest in verb.one_of) + " is needed")
+    rules += [f"not together: {verb.spelled(a)} and {verb.spelled(b)}" for a, b in verb.exclusive]
+    for dest, needed in verb.needs.items():
+        rules.append(f"{verb.spelled(dest)} needs {' or '.join(map(verb.spelled, needed))}")
+    return rules
 
 
 def overview(specs: "dict[str, Verb]") -> str:

@@ -17,6 +17,8 @@ VERBS = (
     "prune",
     "config-show",
     "config-validate",
+    "brief",
+    "robot-docs",
     "capabilities",
     "schema",
 )

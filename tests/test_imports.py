@@ -47,6 +47,8 @@ CASES = {
     "prune": ([ADD, WORK], ["prune", "--json", "--older-than", "1h", "--dry-run"]),
     "config-show": ([], ["config-show", "--json"]),
     "config-validate": ([], ["config-validate", "--json"]),
+    "brief": ([], ["brief", "--json"]),
+    "robot-docs": ([], ["robot-docs", "--json", "guide"]),
     "capabilities": ([], ["capabilities", "--json"]),
     "schema": ([], ["schema", "--json"]),
 }
@@ -111,6 +113,8 @@ OWN = {
     "prune": WITH_DATABASE | words("contract.shared store.checkpoint store.filter store.prune verbs.prune"),
     "config-show": EVERY_CALL | words("verbs.config_show"),
     "config-validate": EVERY_CALL | words("verbs.config_validate"),
+    "brief": DESCRIBING,
+    "robot-docs": DESCRIBING,
     "capabilities": DESCRIBING,
     "schema": DESCRIBING,
 }
@@ -137,6 +141,8 @@ STANDARD = {
     "prune": USUAL,
     "config-show": HASH,
     "config-validate": HASH,
+    "brief": HASH,
+    "robot-docs": HASH,
     "capabilities": HASH,
     "schema": HASH,
 }

@@ -115,6 +115,11 @@ class Verb:
     def flag(self, dest: str) -> "Flag | None":
         return next((f for f in self.flags if f.dest == dest), None)
 
+    def spelled(self, dest: str) -> str:
+        """The name of a flag or argument as it is written."""
+        flag = self.flag(dest)
+        return flag.name if flag else next(arg.name for arg in self.args if arg.dest == dest)
+
 
 COMMON = (
     Flag("--json", help="answer with one JSON document"),

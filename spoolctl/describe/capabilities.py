@@ -41,6 +41,7 @@ def document(specs: "dict[str, Verb]", shapes: "Json") -> "Json":
         "exit_codes": codes.exits(),
         "error_codes": list(codes.described(specs)),
         "job_states": list(states.JOB_STATES),
+        "job_transitions": {state: list(after) for state, after in states.TRANSITIONS.items()},
         "attempt_states": list(states.ATTEMPT_STATES),
         "events": list(states.EVENTS),
         "failure_reasons": list(states.REASONS),

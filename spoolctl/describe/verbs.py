@@ -1,6 +1,6 @@
 """One verb as data: everything a client generator needs to call it and to read its answer."""
 
-from ..contract.spec import Arg, Flag, Verb
+from ..contract.spec import Verb
 from ..errors import ERRORS
 from . import signature, values
 
@@ -22,9 +22,9 @@ def verb(spec: Verb, shapes: "Json") -> "Json":
         "args": args,
         "positionals": args,
         "flags": [values.flag(item) for item in spec.flags],
-        "mutually_exclusive": [[spelled(spec, a), spelled(spec, b)] for a, b in spec.exclusive],
-        "needs": {spelled(spec, a): [spelled(spec, b) for b in others] for a, others in spec.needs.items()},
-        "one_of": [spelled(spec, dest) for dest in spec.one_of],
+        "mutually_exclusive": [[spec.spelled(a), spec.spelled(b)] for a, b in spec.exclusive],
+        "needs": {spec.spelled(a): [spec.spelled(b) for b in others] for a, others in spec.needs.items()},
+        "one_of": [spec.spelled(dest) for dest in spec.one_of],
         "output_modes": list(spec.modes),
         "output_schema": shapes["data"],
         "data_schema": signature.of(shapes["data"]),
@@ -60,13 +60,6 @@ def schema_ref(name: str) -> str:
     return f"schemas/{name}.json"
 
 
-def spelled(spec: Verb, dest: str) -> str:
-    """A flag's or argument's name as it is written."""
-    item: "Flag | Arg | None" = spec.flag(dest) or next((arg for arg in spec.args if arg.dest == dest), None)
-    assert item is not None, (spec.name, dest)
-    return item.name
-
-
 def _hints(spec: Verb) -> "Json":
     """What a tester may derive, and how it keeps a call from waiting."""
     categories = ["valid", "unknown"]
@@ -87,7 +80,7 @@ def _hints(spec: Verb) -> "Json":
         "json_failure_verdict": "one envelope on stdout, ok false, one error of errors; its exit_code "
         "is the exit status",
         "bounded_by": [
-            {"when": spelled(spec, dest) if dest else None, "add_one_of": [list(words) for words in choices]}
+            {"when": spec.spelled(dest) if dest else None, "add_one_of": [list(words) for words in choices]}
             for dest, choices in spec.bounded_by.items()
         ],
     }

@@ -154,6 +154,7 @@ SHAPES = {
     "exit_codes": s.table(s.obj(meaning=s.STR, retryable=s.nullable(s.BOOL), note_=s.STR)),
     "error_codes": _WORDS,
     "job_states": _WORDS,
+    "job_transitions": s.table(_WORDS),
     "attempt_states": _WORDS,
     "events": _WORDS,
     "failure_reasons": _WORDS,

@@ -1,0 +1,157 @@
+"""capabilities and schema: the names other tools read, and that nothing in them is said twice or left out."""
+
+from __future__ import annotations
+
+import pytest
+from jsonschema import Draft202012Validator
+from support import refused, shape_of_answers, validator
+
+from spoolctl import errors, registry
+from spoolctl.describe import signature
+
+# The names of SPEC 3; the document may have more.
+TOP = (
+    "tool_name tool_version contract_version contract_policy features output_modes schemas_uri robot_docs_uri"
+    " global_flags exit_codes error_codes job_states attempt_states events failure_reasons code_registry"
+    " limits env env_vars config probe_vocabularies scheduling execution totality verbs"
+).split()
+VERB = (
+    "summary description args positionals flags mutually_exclusive output_modes output_schema data_schema"
+    " schema_ref json text exit_codes errors mutates destructive idempotent stdin examples probe_hints"
+).split()
+VALUE = (
+    "name type required default minimum maximum unbounded choices repeatable malformed_expectations".split()
+)
+WITHIN = {
+    "global_flags": "flags db_scope",
+    "config": "supported path format schema_version precedence keys",
+    "scheduling": "duration_grammar at_timestamp finite_numeric_inputs priority queue slots scheduled drain",
+    "execution": "cwd env_overrides retry_model tree recovery",
+    "totality": "envelope frames raw text",
+}
+EACH = {
+    "exit_codes": "meaning retryable",
+    "code_registry": "appears_in summary retryable",
+    "limits": "type minimum maximum unbounded",
+    "env_vars": "description type required default minimum maximum unbounded shadowed_by consumed_by"
+    " malformed_expectations",
+    "probe_vocabularies": "valid invalid",
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    from support import run
+
+    return run("capabilities", "--json", cwd=tmp_path_factory.mktemp("told"), check=0).data
+
+
+def test_the_names_that_tools_read_are_there(told):
+    assert set(TOP) <= set(told)
+    for name, verb in told["verbs"].items():
+        assert set(VERB) <= set(verb), name
+        assert verb["args"] == verb["positionals"]
+        for flag in verb["flags"]:
+            assert set(VALUE) | {"flag", "aliases", "value_required"} <= set(flag), (name, flag)
+        for arg in verb["args"]:
+            assert set(VALUE) | {"nargs"} <= set(arg), (name, arg)
+    for section, names in WITHIN.items():
+        assert set(names.split()) <= set(told[section]), section
+    for section, names in EACH.items():
+        for entry in told[section].values():
+            assert set(names.split()) <= set(entry), (section, entry)
+
+
+def test_one_verb_or_one_section_is_a_part_of_the_whole(spool, told):
+    for verb in registry.VERBS:
+        assert spool.run("capabilities", "--json", "--verb", verb).data == {
+            "verbs": {verb: told["verbs"][verb]}
+        }
+    for section in told:
+        assert spool.run("capabilities", "--json", "--section", section).data == {section: told[section]}
+    assert spool.files() == []
+
+
+@pytest.mark.parametrize("teller", ["capabilities", "schema"])
+def test_a_verb_that_is_not_there_is_named_with_the_nearest(spool, teller):
+    error = refused(spool.run(teller, "--json", "--verb", "stauts"), flag="--verb", value="stauts")
+    assert error["did_you_mean"] == "status"
+    assert error["detail"]["choices"] == list(registry.VERBS)
+    refused(spool.run(teller, "--json", "--verb", "x" * 10_000))
+
+
+def test_the_text_form_is_the_same_document(spool, told):
+    import json
+
+    assert json.loads(spool.run("capabilities").text) == told
+    schema = spool.run("schema", "--json").data
+    assert json.loads(spool.run("schema").text) == schema
+
+
+def test_every_code_is_used_and_explained(told):
+    specs = registry.specs().values()
+    used = {code for spec in specs for code in (*spec.errors, *spec.warnings)} | {"UNKNOWN_COMMAND"}
+    assert set(told["code_registry"]) == used
+    assert set(errors.WARNINGS) <= used, "a warning that no verb declares"
+    for code, facts in told["code_registry"].items():
+        if code in errors.ERRORS:
+            assert facts["exit_code"] == errors.ERRORS[code][0]
+        assert facts["example"].startswith("spoolctl ") if "example" in facts else code == "INTERNAL"
+    assert set(told["error_codes"]) == {code for code in used if code in errors.ERRORS}
+
+
+def test_the_schemas_are_those_the_tests_validate_with(spool):
+    schema = spool.run("schema", "--json").data
+    assert set(schema) == {"dialect", "envelope_schema", "verbs", "streams"}
+    assert set(schema["verbs"]) == set(registry.VERBS)
+    for verb, shape in schema["verbs"].items():
+        Draft202012Validator.check_schema(shape)
+        assert validator(verb).schema["then"]["properties"]["data"] == shape
+    assert set(schema["streams"]) == {"events_follow", "events_follow_data"}
+    one = spool.run("schema", "--json", "--verb", "wait").data
+    assert one["verbs"] == {"wait": schema["verbs"]["wait"]}
+    assert one["streams"] == {}
+
+
+def strict(shape, where="data"):
+    """Every object of a schema names its keys or gives the shape of them."""
+    if isinstance(shape, list):
+        for n, one in enumerate(shape):
+            yield from strict(one, f"{where}[{n}]")
+    elif isinstance(shape, dict):
+        named = shape.get("type") == "object" and "properties" in shape
+        if named and shape.get("additionalProperties") is not False:
+            yield where
+        for key, one in shape.items():
+            yield from strict(one, f"{where}.{key}")
+
+
+def test_every_object_of_every_schema_is_strict():
+    for verb, shapes in shape_of_answers().items():
+        assert list(strict(shapes["data"])) == [], verb
+        assert list(strict(shapes["streams"])) == [], verb
+
+
+def test_a_schema_reads_as_one_line():
+    from spoolctl.contract import shapes as s
+
+    shape = s.obj(
+        id=s.ID, state_=s.enum("a", "b"), at=s.nullable(s.TIME), tags=s.TAGS, rows=s.arr(s.obj(ok={"const": True})),
+        none={"type": "array", "maxItems": 0}, any=s.ANY,
+    )  # fmt: skip
+    assert signature.of(shape) == (
+        "{id: integer, state?: a|b, at: number | null, tags: {*: string}, rows: [{ok: true}], none: [], any: any}"
+    )
+
+
+def test_the_document_depends_on_nothing_but_the_tool(spool):
+    first = spool.run("capabilities", "--json").meta["data_hash"]
+    (spool.path / "elsewhere").mkdir()
+    again = spool.run(
+        "capabilities",
+        "--json",
+        cwd=spool.path / "elsewhere",
+        env={"SPOOLCTL_DB": "x.db", "TZ": "Asia/Tokyo"},
+    )
+    assert again.meta["data_hash"] == first
+    assert spool.files() == ["elsewhere"]
