@@ -136,11 +136,13 @@ def test_a_schema_reads_as_one_line():
     from spoolctl.contract import shapes as s
 
     shape = s.obj(
-        id=s.ID, state_=s.enum("a", "b"), at=s.nullable(s.TIME), tags=s.TAGS, rows=s.arr(s.obj(ok={"const": True})),
+        id=s.ID, state_=s.enum("a", "b"), at=s.nullable(s.TIME), tags=s.TAGS,
+        rows=s.arr(s.obj(ok={"const": True})),
         none={"type": "array", "maxItems": 0}, any=s.ANY,
     )  # fmt: skip
     assert signature.of(shape) == (
-        "{id: integer, state?: a|b, at: number | null, tags: {*: string}, rows: [{ok: true}], none: [], any: any}"
+        "{id: integer, state?: a|b, at: number | null, tags: {*: string}, rows: [{ok: true}], "
+        "none: [], any: any}"
     )
 
 
