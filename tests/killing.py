@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 
-from support import clean_env
+from support import clean_env, document
 
 KILLER = """
 import json, os, signal, sys
@@ -79,10 +80,12 @@ for n in [*json.loads(numbers), 10**9]:
     print(json.dumps([n, path, killed, answer, read, listed, again, second, final, jobs]), flush=True)
 """
 
+CALLS = {2: "add", 4: "list", 6: "add", 8: "list"}  # where each is found in a row
+
 
 def killed_at_every_line(folder, setup=""):
     """(line, path, the killed call, a reader, the next add, the jobs) for every line of the store, the
-    first, second and last time it is reached."""
+    first, second and last time it is reached. A call is (what wait gave, its answer: None if none)."""
     done = subprocess.run(
         [sys.executable, "-c", KILLER, str(folder), setup],
         env=clean_env(),
@@ -95,4 +98,8 @@ def killed_at_every_line(folder, setup=""):
     assert len(rows) > 100, "no line was reached"
     assert rows[-1][2] == 0, "the last call was not killed"
     assert all(row[2] == signal.SIGKILL for row in rows[:-1])
+    for row in rows:
+        for n, verb in CALLS.items():
+            exit = os.waitstatus_to_exitcode(row[n])
+            row[n + 1] = document(row[n + 1], verb, status=max(exit, 0)) if row[n + 1] else None
     return rows

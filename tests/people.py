@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support import ROOT, clean_env, processes_of, signal_quietly, strict_json, wait_until
+from support import ROOT, Answer, checked, clean_env, processes_of, signal_quietly, wait_until
 
 NOBODY = 65_534
 STRANGER = 61_235  # anybody else
@@ -91,10 +91,12 @@ class Person:
 
     def run(self, *words, **options):
         """(status, the envelope) of a call; `--json` is added after the verb."""
-        line = [self.python, "-m", "spoolctl", words[0], "--json", *words[1:]]
-        done = subprocess.run(line, capture_output=True, timeout=60, **self._options(**options))
-        assert b"Traceback" not in done.stderr, done
-        return done.returncode, strict_json(done.stdout.decode())
+        words = [words[0], "--json", *words[1:]]
+        options = self._options(**options)
+        line = [self.python, "-m", "spoolctl", *words]
+        done = subprocess.run(line, capture_output=True, timeout=60, **options)
+        answer = checked(Answer(words, done.returncode, done.stdout, done.stderr), options["env"])
+        return answer.exit, answer.json
 
     def json(self, *words, **options):
         status, answer = self.run(*words, **options)

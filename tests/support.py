@@ -106,7 +106,10 @@ def _refuse_constant(name: str) -> Any:
 
 def strict_json(text: str) -> Any:
     """One JSON document and nothing else; no doubled keys, no NaN."""
-    return json.loads(text, object_pairs_hook=_no_double_keys, parse_constant=_refuse_constant)
+    try:
+        return json.loads(text, object_pairs_hook=_no_double_keys, parse_constant=_refuse_constant)
+    except ValueError as wrong:
+        raise AssertionError(f"not one JSON document: {wrong}: {text[:2000]!r}") from None
 
 
 @cache
@@ -188,7 +191,8 @@ def check_envelope(answer: Answer, mirrored: bool = True) -> None:
 
     assert document["tool_version"] == __version__
     assert document["meta"]["contract_version"] == CONTRACT_VERSION
-    assert document["meta"]["data_hash"] == emit.data_hash(document["data"]) == hash_of(document["data"])
+    hashed = document["meta"]["data_hash"]
+    assert hashed == emit.data_hash(document["data"]) == hash_of(document["data"]), f"data_hash: {answer}"
     assert document["ok"] is (not document["errors"]), answer
     assert (document["data"] is None) is (not document["ok"]), answer
     for warning in document["warnings"]:
@@ -238,13 +242,13 @@ def document(out: bytes | str, *words: str, status: int | None = None) -> dict[s
     """The answer to `spoolctl WORDS --json` that was caught as text, validated as `checked` does; `words` may
     be the verb alone. `status` is the exit status, where it is known."""
     data = out if isinstance(out, bytes) else out.encode()
-    answer = Answer([*words, "--json"], 0, data, "")
+    answer = Answer([*words, "--json"], 0, data, b"")
     envelope = strict_json(data.decode("ascii"))
-    answer.exit = (
-        status if status is not None else envelope["errors"][0]["exit_code"] if envelope["errors"] else 0
-    )
-    if envelope["errors"]:
-        answer.err = f"spoolctl: {envelope['errors'][0]['code']}: \n"
+    assert isinstance(envelope, dict) and list(envelope) == ENVELOPE, answer
+    for error in envelope["errors"]:
+        answer.exit, answer.err = error["exit_code"], f"spoolctl: {error['code']}: \n"
+    if status is not None:
+        answer.exit = status
     check_envelope(answer)
     return envelope
 
@@ -382,16 +386,29 @@ def start(
     return subprocess.Popen(command(*words), cwd=cwd, env=clean_env(**(env or {})), **options | popen)
 
 
-def finish(process: subprocess.Popen[bytes], timeout: float = PATIENCE, check: int | None = None) -> Answer:
-    """Wait for a started process. Its exit is negative when a signal ended it."""
+def _words_of(line: list[Any]) -> list[str]:
+    """The tokens of a call: what follows `-m spoolctl`, or the program of `python -c`."""
+    words = [str(word) for word in line]
+    named = [n for n in range(len(words)) if words[n : n + 2] == ["-m", "spoolctl"]]
+    return words[named[0] + 2 :] if named else words[3:]
+
+
+def finish(
+    process: subprocess.Popen[bytes],
+    timeout: float = PATIENCE,
+    check: int | None = None,
+    words: tuple[str, ...] = (),
+) -> Answer:
+    """Wait for a started process. Its exit is negative when a signal ended it. `words`: the tokens of the
+    call, where its program takes more than these."""
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
         raise AssertionError(f"did not end in {timeout} s: {process.args} {out!r} {err!r}") from None
-    words = [str(word) for word in process.args[3:]]  # type: ignore[index]
-    answer = Answer(words, process.returncode, out or b"", err or b"")
+    tokens = list(words) or _words_of(process.args)  # type: ignore[arg-type]
+    answer = Answer(tokens, process.returncode, out or b"", err or b"")
     if answer.exit < 0:  # ended by a signal: nothing more on stdout
         return answer
     return checked(answer, {}, check)

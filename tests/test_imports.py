@@ -8,7 +8,6 @@ of the same interpreter. What `import sqlite3` loads by itself on that Python is
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -176,7 +175,7 @@ ENTRY = "from spoolctl.__main__ import main; sys.exit(main())"
 
 def probe(
     body: str, argv: list[str], root: Path, cwd: Path
-) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+) -> tuple[subprocess.CompletedProcess[bytes], set[str]]:
     """Run `body` in a fresh interpreter and return its end and the names in its sys.modules.
 
     -I and -S keep the environment, .pth files and sitecustomize of this machine out of the picture.
@@ -190,7 +189,6 @@ def probe(
         env={**kept, "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
         timeout=60,
     )
     loaded = set(report.read_text().split("\n"))
@@ -219,9 +217,10 @@ def loaded_by(case: str, cwd: Path, root: Path = ROOT) -> tuple[set[str], set[st
 
 
 def succeed(argv: list[str], root: Path, cwd: Path) -> set[str]:
+    from support import Answer, checked
+
     done, loaded = probe(ENTRY, argv, root, cwd)
-    said = f"spoolctl {' '.join(argv)} exited {done.returncode}:\n{done.stdout}{done.stderr}"
-    assert done.returncode == 0 and json.loads(done.stdout)["ok"] is True, said
+    checked(Answer(argv, done.returncode, done.stdout, done.stderr), {}, check=0)
     return loaded
 
 
@@ -278,7 +277,9 @@ def fake_package(root: Path, main: str) -> None:
 
 @pytest.mark.parametrize("leaving", ["os._exit(0)", "return 0", "sys.exit(0)"])
 def test_the_probe_sees_lazy_imports_however_the_call_leaves(leaving, tmp_path, monkeypatch):
-    answer = """os.write(1, b'{"ok": true}')"""
+    from support import run
+
+    answer = f"os.write(1, {run('config-show', '--json', cwd=tmp_path).out!r})"
     lazy = "import json.decoder, colorsys; from . import extra"
     fake_package(tmp_path, f"import os, sys\ndef main():\n    {lazy}\n    {answer}\n    {leaving}\n")
     own, other = loaded_by("config-show", tmp_path, tmp_path)
@@ -312,4 +313,5 @@ def show(cases: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
     show(sys.argv[1:])

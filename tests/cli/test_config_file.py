@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
-from support import clean_env, command, strict_json
 
 
 def configure(folder, **config):
@@ -99,7 +97,4 @@ def test_the_real_command_finds_the_same_place(spool):
     spool.add()
     below = spool.path / "below"
     below.mkdir()
-    done = subprocess.run(
-        command("list", "--json"), cwd=below, env=clean_env(PWD=str(below)), capture_output=True, check=True
-    )
-    assert strict_json(done.stdout.decode())["data"]["count"] == 1
+    assert spool.cli("list", "--json", cwd=below, env={"PWD": str(below)}).data["count"] == 1

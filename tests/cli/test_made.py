@@ -7,7 +7,7 @@ import stat
 import subprocess
 
 import pytest
-from support import Spool, clean_env, command
+from support import Answer, Spool, checked, clean_env, command
 
 
 def fill(spool, *words, note="", **options):
@@ -85,16 +85,17 @@ def test_everything_is_private_under_any_umask(spool, umask):
     line = f'umask {umask:04o}; exec "$@"'
 
     def call(*words):
-        return subprocess.run(
+        done = subprocess.run(
             ["sh", "-c", line, "sh", *command(*words)], cwd=spool.path, env=clean_env(), capture_output=True
         )
+        return checked(Answer(list(words), done.returncode, done.stdout, done.stderr), {}).exit
 
     if umask == 0o277:  # it takes the owner's right to write
-        assert call("add", "--json", "--", "true").returncode in (0, 3)
+        assert call("add", "--json", "--", "true") in (0, 3)
         return
-    assert call("add", "--json", "--db", "a/b/queue.db", "-c", "echo hi").returncode == 0
-    assert call("add", "--json", "-c", "echo hi").returncode == 0
-    assert call("work", "--json", "--drain").returncode == 0
+    assert call("add", "--json", "--db", "a/b/queue.db", "-c", "echo hi") == 0
+    assert call("add", "--json", "-c", "echo hi") == 0
+    assert call("work", "--json", "--drain") == 0
     found = modes(spool.path)
     assert ".spoolctl/queue.db" in found
     assert ".spoolctl/output/1/1/stdout" in found

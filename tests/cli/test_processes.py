@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from support import ROOT, clean_env, cli, command, finish, run, strict_json, wait_until
+from support import ROOT, Answer, checked, clean_env, cli, command, document, finish, run, wait_until
 
 
 def test_the_real_command_answers_as_the_one_in_process(spool):
@@ -55,9 +55,9 @@ def test_answers_do_not_depend_on_the_locale(spool, locale):
     note = "é \U0001f600".encode()
     status, out, err = call(b"add", b"--json", b"--note", note, b"--", b"echo", b"\xff\xc3\xa9")
     assert (status, err) == (0, b"")
-    assert out.isascii()
+    document(out, "add", status=status)
     status, out, err = call(b"show", b"--json", b"1")
-    job = strict_json(out.decode("ascii"))["data"]["job"]
+    job = document(out, "show", "1", status=status)["data"]["job"]
     assert job["note"] == "é \U0001f600"
     assert job["argv"] == ["echo", "\ufffdé"]
     status, out, err = call(b"nop\xc3\xa9\xff")
@@ -201,8 +201,8 @@ def test_a_directory_that_is_gone_is_a_refusal_and_no_fault(tmp_path):
             capture_output=True,
         )
         gone.mkdir()
-        assert done.returncode == 1, done
-        assert strict_json(done.stdout.decode())["errors"][0]["code"] == "INVALID_INPUT"
+        answer = Answer(list(words), done.returncode, done.stdout, done.stderr)
+        assert checked(answer, {}, check=1).code == "INVALID_INPUT"
 
 
 def test_finish_reads_a_real_answer(spool):

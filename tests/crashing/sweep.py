@@ -8,7 +8,6 @@ kills itself at the n-th named point of spoolctl/hooks.py, wherever there is no 
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -23,7 +22,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from support import clean_env
+from support import clean_env, document
 
 from .case import MAIN, Case, Scenario
 from .sound import settled, sound
@@ -131,9 +130,9 @@ class Sweep:
         said = out.read_bytes()
         out.unlink()
         if said:
-            document = json.loads(said)
-            assert document["ok"], said
-            case.answer = document["data"]
+            answer = document(said, verb, *rest, status=max(done.returncode, 0))
+            assert answer["ok"], said
+            case.answer = answer["data"]
         return done.returncode
 
     def syscalls(self, how: str) -> list[Point]:

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from support import Spool, finish, wait_until
+from support import Spool, checked_line, finish, wait_until
 
 from spoolctl import paths
 from spoolctl.store import claim, owners
@@ -130,7 +130,8 @@ def test_the_log_stays_small_while_20_000_events_are_written_beside_a_follower_a
     assert finish(waiter, check=0).data["all_succeeded"] is True
     seen = spool.path / "seen"
     wait_until(lambda: seen.read_bytes().count(b"\n") >= 20_003, 30, "every event at the follower")
-    ids = [json.loads(line)["id"] for line in seen.read_bytes().splitlines()]
+    words = ["events", "--follow", "--json"]
+    ids = [checked_line(line, words)["id"] for line in seen.read_text().splitlines()]
     assert ids == list(range(1, 20_004))
 
     def small():

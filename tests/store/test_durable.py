@@ -14,7 +14,7 @@ import sys
 
 import pytest
 from looking import started
-from support import clean_env
+from support import clean_env, document
 
 from spoolctl import hooks, paths
 from spoolctl.store import open as store_open
@@ -31,7 +31,7 @@ def calls(spool, *words):
     done = subprocess.run(line, cwd=spool.path, env=clean_env(), capture_output=True, timeout=60)
     if b"ptrace" in done.stderr.lower():
         pytest.skip("strace may not trace")
-    assert done.returncode == 0, done.stderr
+    document(done.stdout, *words, status=done.returncode)
     return [re.match(r"(\w+)\((\d+)<([^>]*)>", line).groups() for line in trace.read_text().splitlines()]
 
 

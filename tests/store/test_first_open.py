@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from killing import killed_at_every_line
-from support import clean_env, strict_json
+from support import clean_env, document
 
 RUNNER = """
 import fcntl, os, sys
@@ -35,6 +34,8 @@ for line in sys.stdin:
     print(status, out.kept.decode(), end="", flush=True)
 """
 
+CALLS = ["list" if n % 8 == 7 else "add -- true" for n in range(16)]
+
 
 @pytest.mark.parametrize(
     ("deep", "rounds"),
@@ -48,7 +49,7 @@ def test_many_open_a_database_that_does_not_exist_yet(tmp_path, deep, rounds):
             [sys.executable, "-c", RUNNER], cwd=tmp_path, env=clean_env(),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )
-        for _ in range(16)
+        for _ in CALLS
     ]  # fmt: skip
     (tmp_path / "barrier").touch()
     try:
@@ -56,16 +57,15 @@ def test_many_open_a_database_that_does_not_exist_yet(tmp_path, deep, rounds):
             path = f"a{round_}/b/c/queue.db" if deep else f"q{round_}.db"
             with open(tmp_path / "barrier", "r+") as barrier:
                 fcntl.flock(barrier, fcntl.LOCK_EX)
-                for n, process in enumerate(processes):
-                    verb = "list" if n % 8 == 7 else "add -- true"
-                    process.stdin.write(f"--db {path} --json {verb}\n")
+                for process, call in zip(processes, CALLS, strict=True):
+                    process.stdin.write(f"--db {path} --json {call}\n")
                 for process in processes:
                     assert process.stdout.readline() == "ready\n"
             answers = []
-            for process in processes:
+            for process, call in zip(processes, CALLS, strict=True):
                 status, _, answer = process.stdout.readline().partition(" ")
                 assert status == "0", answer
-                answers.append(strict_json(answer))
+                answers.append(document(answer, *call.split(), status=0))
             added = [answer["data"]["job_id"] for answer in answers if "job_id" in answer["data"]]
             assert sorted(added) == list(range(1, 15))
             made = [a for a in answers if any(w["code"] == "DB_CREATED" for w in a["warnings"])]
@@ -86,7 +86,7 @@ def test_a_first_add_killed_at_any_line_leaves_a_database_that_works(in_memory):
         assert read == 0, (n, listed)
         assert again == 0, (n, second)
         assert final == 0, (n, jobs)
-        notes = [job["note"] for job in json.loads(jobs)["data"]["jobs"]]
+        notes = [job["note"] for job in jobs["data"]["jobs"]]
         assert notes in (["second"], ["second", "first"]), n
         if answer:
             assert notes == ["second", "first"], n

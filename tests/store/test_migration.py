@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -227,7 +226,7 @@ def test_a_migration_killed_at_any_line_is_finished_by_the_next_call(in_memory):
         in_memory, MIGRATION
     ):
         assert (read, again, final) == (0, 0, 0), (n, listed, second, jobs)
-        notes = [job["note"] for job in json.loads(jobs)["data"]["jobs"]]
+        notes = [job["note"] for job in jobs["data"]["jobs"]]
         assert notes.count("second") == 1, n
         assert notes.count("first") == 1 or not answer, n
         conn = sqlite3.connect(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -10,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import ROOT, clean_env, command
+from support import ROOT, Answer, checked, clean_env, command, refused
 
 from spoolctl import paths
 from spoolctl.errors import SpoolctlError
@@ -208,16 +207,19 @@ def test_a_database_mounted_as_a_file_is_not_worked(spool):
         pytest.skip("there is no unshare command")
     if tried.returncode:
         pytest.skip(f"cannot mount: {tried.stderr.decode(errors='replace').strip()}")
-    words = command("work", "--json", "--drain", "--db", str(other))
-    done = subprocess.run([*line, *words], cwd=spool.path, env=clean_env(), capture_output=True)
-    error = json.loads(done.stdout)["errors"][0]
-    assert (done.returncode, error["code"]) == (3, "DB_INVALID")
+
+    def drained(prefix, status):
+        words = ["work", "--json", "--drain", "--db", str(other)]
+        call = [*prefix, *command(*words)]
+        done = subprocess.run(call, cwd=spool.path, env=clean_env(), capture_output=True)
+        return checked(Answer(words, done.returncode, done.stdout, done.stderr), {}, check=status)
+
+    error = refused(drained(line, 3), "DB_INVALID")
     assert "mount the directory" in error["remediation"]
     assert sorted(path.name for path in other.parent.iterdir()) == ["queue.db"]
     # By its own name, and where the directory is mounted, it is one queue.
     whole = ["unshare", "--mount", "sh", "-ec", script, str(spool.db.parent), str(other.parent)]
-    done = subprocess.run([*whole, *words], cwd=spool.path, env=clean_env(), capture_output=True)
-    assert json.loads(done.stdout)["data"]["executed"] == 1
+    assert drained(whole, 0).data["executed"] == 1
     assert spool.state(job) == "done"
 
 

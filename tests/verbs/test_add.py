@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from support import clean_env, command, finish, wait_until
+from support import clean_env, command, document, finish, wait_until
 
 from spoolctl.store import db
 
@@ -243,6 +243,7 @@ def test_bytes_that_are_not_utf8_survive_and_are_shown_replaced(spool):
     words = [*command("add", "--json", "--env"), b"E=\xfe", b"--", b"printf", b"%s", b"a\xffb"]
     done = subprocess.run(words, cwd=spool.path, env=clean_env(), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
+    document(done.stdout, "add", status=0)
     stored = job(spool, 1)
     assert stored["argv"] == ["printf", "%s", "a\ufffdb"]
     assert stored["env"] == {"E": "\ufffd"}

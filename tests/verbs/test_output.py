@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from support import clean_env, wait_until
+from support import clean_env, finish, wait_until
 
 STREAMS = ("stdout", "stderr")
 
@@ -173,7 +173,7 @@ def test_the_output_of_a_running_job_is_there_while_it_runs(spool):
     wait_until(lambda: spool.run("output", str(job), check=0).out == b"early\n")
     assert spool.json("output", str(job))["attempt_state"] == "running"
     (spool.path / "go").touch()
-    worker.communicate(timeout=30)
+    finish(worker, 30, check=0)
 
 
 def test_memory_is_bounded_for_300_megabytes(spool):

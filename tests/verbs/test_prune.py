@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from looking import rows
-from support import clean_env, wait_until
+from support import clean_env, finish, wait_until
 
 from spoolctl import hooks
 from spoolctl.store import prune as store
@@ -250,7 +250,7 @@ def test_workers_go_on_and_running_jobs_are_never_touched(spool):
     assert kept(spool) == folders(spool) == [blocker]
     wait_until(lambda: spool.run("output", str(blocker), check=0).out == b"early\n")
     (spool.path / "go").touch()
-    assert b'"succeeded": 121' in worker.communicate(timeout=30)[0]
+    assert finish(worker, 30, check=0).data["succeeded"] == 121
     assert rows(spool, "PRAGMA integrity_check") == [("ok",)]
 
 

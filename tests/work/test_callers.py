@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 
@@ -14,12 +13,14 @@ from workers import ALONE, DEAF, GO, hooked, kill, state_of, stop
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
 
+NOT_STARTED = ("work", "--once", "--json")
+
 
 def in_hands_of(spool, fate):
     """A job that runs, with its owner in this state."""
     job = spool.add("--max-crashes", "0", "-c", f"{ALONE} echo up; {GO}")
     if fate == "not started":
-        worker = hooked(spool, "claimed", signal.SIGSTOP, "work", "--once", "--json")
+        worker = hooked(spool, "claimed", signal.SIGSTOP, *NOT_STARTED)
         spool.wait_for(job, "running")
         wait_until(lambda: state_of(worker.pid) == "T", 10)
         return job, worker
@@ -116,8 +117,8 @@ def test_a_request_of_a_caller_that_was_killed_reaches_an_owner_that_had_not_sta
     job, worker = in_hands_of(spool, "not started")
     kill(asked(spool, verb, job, PATIENT))
     worker.send_signal(signal.SIGCONT)
-    out, _ = worker.communicate(timeout=20)
-    assert json.loads(out)["data"]["result"] == ("canceled" if verb == "cancel" else "interrupted")
+    answer = finish(worker, 20, check=0, words=NOT_STARTED)
+    assert answer.data["result"] == ("canceled" if verb == "cancel" else "interrupted")
     settled(spool, verb, job)
 
 

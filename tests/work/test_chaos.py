@@ -4,6 +4,7 @@ the judge of such a run finds what is wrong with it.
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import sqlite3
@@ -12,7 +13,7 @@ import sys
 from contextlib import closing
 
 import pytest
-from support import ROOT, clean_env
+from support import ROOT, checked_line, clean_env
 
 pytestmark = [
     pytest.mark.skipif(
@@ -47,16 +48,18 @@ def chaos(folder, *words, limit):
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """(table, folder) of one run."""
+    """(table, folder, what the follower saw) of one run."""
     folder = tmp_path_factory.mktemp("chaos")
     words = ("--workers", "5", "--jobs", "150", "--seed", str(SEEDS[0]), "--seconds", "200", "--keep")
     table = chaos(folder, *words, limit=280)
     (kept,) = folder.iterdir()
-    return table, kept
+    with open(kept / "frames") as lines:
+        frames = [checked_line(line, ["events", "--follow", "--json"]) for line in lines]
+    return table, kept, frames
 
 
 def test_a_short_chaos_breaks_nothing(short_run):
-    table, _ = short_run
+    table, _, _ = short_run
     for name in ("kills", "stops", "terms", "cancels", "retries", "reaped"):
         assert table[name] > 0, f"it did not do much: {table}"
 
@@ -148,13 +151,12 @@ def miscount(run, frames):
     ],
 )
 def test_the_judge_of_a_run_finds_what_is_wrong(short_run, monkeypatch, falsify, complaint):
-    _, kept = short_run
+    _, kept, frames = short_run
+    frames = copy.deepcopy(frames)
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     from chaos_parts import verdict
 
     run = verdict.Run(str(kept))
-    with open(kept / "frames") as lines:
-        frames = [json.loads(line) for line in lines]
     with closing(sqlite3.connect(kept / ".spoolctl" / "queue.db")) as db:
         tagged = {row[0] for row in db.execute("SELECT job_id FROM job_tags")}
     asked = {

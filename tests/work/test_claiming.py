@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 
 import pytest
 from looking import change, last, rows
-from support import wait_until
+from support import finish, wait_until
 from workers import GO
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -168,8 +167,7 @@ def test_drain_names_what_it_cannot_wait_for(spool):
     wait_until(lambda: len(spool.json("status")["running_jobs"]) == 2)
     assert drain.poll() is None  # the other one has a live owner
     change(spool, "UPDATE workers SET boot_id = NULL")
-    out, _ = drain.communicate(timeout=20)
-    data = json.loads(out)["data"]
+    data = finish(drain, 20, check=0).data
     assert (data["drained"], data["executed"], data["unsettled"]) == (True, 0, jobs)
     (spool.path / "go").touch()
     spool.wait_for(jobs[1], "done")
@@ -199,6 +197,6 @@ def test_a_worker_that_waits_makes_the_database_and_takes_what_comes(spool):
     assert worker.wait(20) == 0
     assert (spool.state(now), spool.state(soon)) == ("done", "done")
     assert last(spool, soon)["started_at"] >= spool.show(soon)["job"]["created_at"] + 0.49
-    assert json.loads(worker.stdout.read())["data"] == {"stopped": True, "executed": 2}
+    assert finish(worker, check=0).data == {"stopped": True, "executed": 2}
     assert spool.json("status")["workers"] == []
     assert list((spool.db.parent / "workers").iterdir()) == []

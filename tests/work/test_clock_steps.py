@@ -10,7 +10,7 @@ import time
 
 import pytest
 from looking import told
-from support import strict_json, wait_until
+from support import finish, wait_until
 from workers import GO, scripted
 
 # The tool with a wall clock that is off by what stands in a file: every process of a test sees one step.
@@ -49,9 +49,8 @@ class Stepped:
         return out.decode()
 
     def json(self, *words):
-        answer = strict_json(self.text(words[0], "--json", *words[1:]))
-        assert answer["ok"], answer
-        return answer["data"]
+        words = (words[0], "--json", *words[1:])
+        return finish(self.start(*words), words=words).data
 
     def add(self, *words):
         return self.json("add", *words)["job_id"]

@@ -4,7 +4,6 @@ that was overtaken is let go on.
 
 from __future__ import annotations
 
-import json
 import signal
 import sqlite3
 import sys
@@ -12,7 +11,7 @@ from contextlib import closing
 
 import pytest
 from looking import change, details, ended, last, log_of, opened, started, told
-from support import alive, wait_until
+from support import alive, finish, wait_until
 from workers import ALONE, GO, children_of, dropped, hooked, kill, refusals, state_of, stopped, talking
 
 from spoolctl import clock
@@ -184,8 +183,7 @@ def test_a_late_result_is_refused(spool):
         take_away(spool, job)
         (spool.path / "go").touch()
         wait_until(lambda: not alive(pid), 10)
-    out, _ = worker.communicate(timeout=20)
-    data = json.loads(out)["data"]
+    data = finish(worker, 20, check=0).data
     assert data == {"claimed": True, "job_id": job, "attempt_no": 1, "result": "lost", "job_state": None}
     assert (spool.state(job), last(spool, job)["finished_at"]) == ("queued", 1)
 
@@ -195,8 +193,7 @@ def test_once_says_that_it_lost_its_job(spool):
     worker = spool.start("work", "--once", "--json")
     started(spool, job)
     take_away(spool, job)
-    out, _ = worker.communicate(timeout=20)
-    assert json.loads(out)["data"]["result"] == "lost"
+    assert finish(worker, 20, check=0).data["result"] == "lost"
     assert spool.state(job) == "queued"
 
 

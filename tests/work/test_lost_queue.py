@@ -4,7 +4,6 @@ says why, and leaves.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ import time
 
 import pytest
 from looking import change, started, told
-from support import alive, processes_of, wait_until
+from support import alive, finish, processes_of, refused, wait_until
 from workers import GO, tell
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
@@ -42,13 +41,9 @@ def test_a_worker_whose_queue_is_gone_ends_its_trees_and_says_why(spool, what, b
     elif what == "a file instead of its folder":
         spool.db.parent.touch()
     (spool.path / "go").touch()
-    out, err = worker.communicate(timeout=20)
-    assert worker.returncode == 3
-    error = json.loads(out)["errors"][0]
-    assert error["code"] == "DB_INVALID"
+    error = refused(finish(worker, 20, check=3), "DB_INVALID")
     if what != "a file instead of its folder":
         assert "deleted or replaced" in error["message"]
-    assert err.startswith(b"spoolctl: DB_INVALID: ")
     assert not any(alive(pid) for pid in pids)
     assert processes_of(spool.path, spool.db) == []
     if what == "replaced":
@@ -64,10 +59,7 @@ def test_a_worker_of_an_older_schema_finishes_what_runs_and_asks_for_a_restart(s
     change(spool, f"UPDATE jobs SET next_run_at = 1 WHERE id = {queued}")
     time.sleep(0.5)  # the delayed job's time has come, and nobody may claim it
     (spool.path / "go").touch()
-    out, _ = worker.communicate(timeout=20)
-    assert worker.returncode == 3
-    error = json.loads(out)["errors"][0]
-    assert (error["code"], "restart" in error["remediation"]) == ("DB_INVALID", True)
+    assert "restart" in refused(finish(worker, 20, check=3), "DB_INVALID")["remediation"]
     change(spool, "PRAGMA user_version = 1")
     assert (spool.state(job), spool.state(queued)) == ("done", "queued")
     assert told(spool, queued) == ["added"]
@@ -101,11 +93,8 @@ def test_whatever_happens_to_the_file_a_worker_that_is_told_to_leaves_and_leaves
     pid = started(spool, job, b"up")
     damage(spool.db)
     tell(worker, signal.SIGTERM, signal.SIGINT)
-    out, err = worker.communicate(timeout=30)
-    answer = json.loads(out)
-    assert worker.returncode in (0, 3)
-    assert b"Traceback" not in err
-    assert answer["ok"] or answer["errors"][0]["code"] in ("DB_INVALID", "INTERNAL")
+    answer = finish(worker, 30)
+    assert (answer.exit, answer.code) in [(0, None), (3, "DB_INVALID"), (3, "INTERNAL")]
     assert not alive(pid)
     assert processes_of(spool.path, spool.db) == []
 

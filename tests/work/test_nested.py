@@ -4,12 +4,11 @@ and with it itself: it says so, and leaves the job to others.
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
 from looking import ended, log_of, started, told
-from support import alive, processes_of, wait_until
+from support import alive, document, processes_of, wait_until
 from workers import ALONE, GO, kill
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
@@ -105,7 +104,7 @@ def test_a_drain_inside_the_tree_of_a_dead_worker_does_not_wait_for_itself(spool
     (spool.path / "end").touch()
     spool.wait_for(hold, "done")
     wait_until((spool.path / "over").exists, 20)
-    assert f'"unsettled": [{job}]' in (spool.path / "answer").read_text()
+    assert document((spool.path / "answer").read_bytes(), "work")["data"]["unsettled"] == [job]
     assert spool.state(job) == "running"
     # The leader sees the file in its own time: nobody ended it.
     wait_until(lambda: not processes_of(spool.path, spool.db), 20, "the end of the tree nobody ended")
@@ -121,7 +120,7 @@ def test_one_who_asks_from_inside_the_tree_of_a_dead_worker_does_not_end_itself(
     kill(outer)
     (spool.path / "go").touch()
     wait_until((spool.path / "over").exists, 20)
-    answer = json.loads((spool.path / "answer").read_text())
+    answer = document((spool.path / "answer").read_bytes(), verb, status=0)
     assert (answer["data"]["state"], answer["warnings"][0]["code"]) == ("running", "KILL_ASYNC")
     assert told(spool, job) == ["added", "claimed"]
     spool.start("work", "--poll-interval", "0.1")

@@ -15,7 +15,7 @@ import pytest
 from asking import AFTERWARDS, REQUEST, ask, limited, owner, settled, soak
 from looking import details, pid_in, requested, started, told
 from people import NOBODY
-from support import alive, finish, processes_of, signal_quietly, strict_json, wait_until
+from support import alive, document, finish, processes_of, signal_quietly, wait_until
 from workers import GIVE_AWAY, GO, dropped, given_away, kill, lines_of, stop, talking
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="proves by /proc and pidfd")
@@ -66,7 +66,7 @@ class Rooted:
         call = f"exec {self.user.python} -c '{limited(LATE)}' {flags} {job_id}"
         status, out = self.user.shell(call)
         assert status == 0, out
-        return strict_json(out.decode())["data"]
+        return document(out, "retry", status=status)["data"]
 
     def ending(self, job_id):
         return wait_until(lambda: self.user.show(job_id)["job"]["ending"], 20, "the tree to be stuck")
