@@ -4,11 +4,11 @@ Refusals come in the contract's order: syntax of the whole line, then values in 
 then exclusions. Flags are never abbreviated.
 """
 
-from .contract.spec import Args, Flag, Verb
+from .contract.spec import BEFORE_VERB, Args, Flag, Verb
 from .contract.types import BadValue, Type
 from .errors import SpoolctlError, invalid, nearest
 
-GLOBAL_FLAGS = ("--json", "--db", "--help", "-h", "--version")
+GLOBAL_FLAGS = tuple(word for flag in BEFORE_VERB for word in (flag.name, flag.short) if word)
 
 
 def wants_json(tokens: "list[str]") -> bool:

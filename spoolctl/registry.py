@@ -21,6 +21,7 @@ VERBS = (
     "robot-docs",
     "capabilities",
     "schema",
+    "completion",
 )
 
 _EXTRA = ("meta", "streams")  # functions that a verb's module may have beside data()

@@ -50,6 +50,8 @@ CASES = {
     "robot-docs": ([], ["robot-docs", "--json", "guide"]),
     "capabilities": ([], ["capabilities", "--json"]),
     "schema": ([], ["schema", "--json"]),
+    "completion": ([], ["completion", "--json", "bash"]),
+    "completion, words": ([ADD], ["completion", "--json", "--words", "jobs"]),
 }
 
 HEAVY = words(
@@ -68,6 +70,7 @@ NEVER = {
     "events": HEAVY,
     "feedback": HEAVY,
     "output": HEAVY,
+    "completion": HEAVY,
 }
 
 # All that a case may load, on any supported Python. First our own modules, as they are named below spoolctl.
@@ -82,7 +85,7 @@ NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
 # What tells of every verb loads every verb, but nothing that reads a queue or runs a job.
 DESCRIBING = EVERY_CALL | {
-    f"{folder}.{path.stem}".removesuffix(".__init__")
+    ".".join(path.relative_to(ROOT / "spoolctl").with_suffix("").parts).removesuffix(".__init__")
     for folder in ("contract", "describe", "verbs")
     for path in (ROOT / "spoolctl" / folder).rglob("*.py")
 }
@@ -116,6 +119,8 @@ OWN = {
     "robot-docs": DESCRIBING,
     "capabilities": DESCRIBING,
     "schema": DESCRIBING,
+    "completion": DESCRIBING | words("terminal"),
+    "completion, words": NAMED_JOBS | words("terminal store.filter store.words verbs.completion"),
 }
 
 # Then the others, by their first names; a Python has one of the two hashes.
@@ -144,6 +149,8 @@ STANDARD = {
     "robot-docs": HASH,
     "capabilities": HASH,
     "schema": HASH,
+    "completion": USUAL,
+    "completion, words": READS_JSON,
 }
 
 

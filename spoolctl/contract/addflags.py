@@ -3,8 +3,8 @@
 from . import env, limits
 from .spec import Flag
 from .types import (
+    DIRECTORY,
     LANE,
-    PATH,
     PRIORITY,
     TIMESTAMP,
     Bytes,
@@ -44,7 +44,7 @@ FLAGS = (
     Flag("--backoff-factor", Float(1, limits.BACKOFF_FACTOR_MAX), 2, "growth from retry to retry"),
     Flag("--backoff-max", Duration(), 60, "the longest delay"),
     Flag("--backoff-jitter", Float(0, 1), 0, "share of a delay that is drawn at random"),
-    Flag("--cwd", PATH, help="directory to run in; default the present one"),
+    Flag("--cwd", DIRECTORY, help="directory to run in; default the present one"),
     Flag("--env", EnvVar(env.RESERVED), help="set a variable, or copy yours", repeat=True),
     Flag("--tag", Tag(), help="label the job", repeat=True),
     Flag("--note", Text(limits.NOTE_MAX), help="free text"),

@@ -11,6 +11,7 @@ _ALNUM = _LANE - frozenset("._-")
 
 class Lane(Type):
     name = "lane"
+    words = "lanes"
     grammar = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
     minimum, maximum = 1, limits.LANE_MAX
     of_length, unit = True, "characters"
@@ -31,6 +32,7 @@ class Lane(Type):
 
 class Key(Type):
     name = "key"
+    words = "keys"
     grammar = "text without control characters, trimmed"
     minimum, maximum = 1, limits.KEY_MAX
     of_length, unit = True, "characters"
@@ -56,6 +58,7 @@ class Tag(Type):
     """`KEY=VALUE` as a pair; as a selector also `KEY` alone, a pair with None."""
 
     name = "tag"
+    words = "tags"
     grammar = "KEY=VALUE, key ^[A-Za-z0-9_.:-]+$"
     unit = "characters"
     parts = {"key": (1, limits.TAG_KEY_MAX), "value": (0, limits.TAG_VALUE_MAX)}
@@ -176,6 +179,7 @@ class JobRef(Type):
     """A job: `("id", n)`, `("key", text)`, or, where several are taken, `("range", (a, b))`."""
 
     name = "job_id"
+    words = "jobs"
     minimum, maximum = 1, limits.INT64_MAX
 
     def __init__(self, ranges: bool = False) -> None:

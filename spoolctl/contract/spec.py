@@ -126,6 +126,8 @@ COMMON = (
     Flag("--help", help="show this help", short="-h"),
 )
 DB_FLAG = Flag("--db", PATH, help="the database file, or a directory that holds queue.db")
+VERSION_FLAG = Flag("--version", help="print the version")
+BEFORE_VERB = (*COMMON, DB_FLAG, VERSION_FLAG)  # what may stand before the verb
 
 
 class Args:

@@ -12,12 +12,14 @@ KEY = Key()
 LANE = Lane()
 TIMESTAMP = Timestamp()
 PATH = Path()
+DIRECTORY = Path(directory=True)
 WAIT = Duration(limits.WAIT_MAX, positive=True)
 POLL = Duration(limits.POLL_MAX, positive=True)
 PRIORITY = Integer(limits.PRIORITY_MIN, limits.PRIORITY_MAX)
 STATES = ChoiceList(*JOB_STATES)
 
 __all__ = [
+    "DIRECTORY",
     "JOB_ID",
     "KEY",
     "LANE",

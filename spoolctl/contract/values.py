@@ -45,6 +45,7 @@ class Type:
     parts: "dict[str, tuple[int, int]] | None" = None
     choices: "tuple[str, ...] | None" = None
     none = False  # whether the word `none` stands for "no limit"
+    words: "str | None" = None  # which words of the queue complete a value: `completion --words`
 
     def parse(self, text: str) -> object:
         """The value of `text`. Raises BadValue."""
@@ -147,6 +148,9 @@ class Path(Type):
     grammar = "a path without NUL"
     minimum, maximum = 1, limits.PATH_MAX
     of_length, unit = True, "bytes"
+
+    def __init__(self, directory: bool = False) -> None:
+        self.directory = directory  # whether only a directory makes sense; that it is one is not checked
 
     def parse(self, text: str) -> str:
         if not text:

@@ -2,7 +2,7 @@
 
 from .. import CONTRACT_VERSION, __version__
 from ..contract import states
-from ..contract.spec import COMMON, DB_FLAG, Verb
+from ..contract.spec import BEFORE_VERB, Verb
 from . import codes, environment, limits, rules, values, verbs
 
 TYPE_CHECKING = False
@@ -63,14 +63,8 @@ def of_verb(name: str, specs: "dict[str, Verb]", shapes: "Json") -> "Json":
 
 
 def _global_flags() -> "Json":
-    version = {
-        **values.flag(COMMON[0]),
-        "name": "--version",
-        "flag": "--version",
-        "description": "print the version; only without a verb",
-    }
     return {
-        "flags": [*(values.flag(item) for item in COMMON), version, values.flag(DB_FLAG)],
+        "flags": [values.flag(item) for item in BEFORE_VERB],
         "db_scope": "--db belongs to every verb that opens or resolves the database, before the verb "
         "or behind it; anywhere else it is UNKNOWN_FLAG",
     }
