@@ -19,7 +19,23 @@ FOLDERS = ("schemas", "docs/reference", "docs/completions", "tests/golden")  # h
 
 
 def pretty(document):
-    return json.dumps(document, indent=2) + "\n"
+    """JSON with whatever fits into a line on one line."""
+    return "\n".join(lines(document, 110)) + "\n"
+
+
+def lines(value, width):
+    line = json.dumps(value)
+    if len(line) <= width or not value or not isinstance(value, (dict, list)):
+        return [line]
+    named = isinstance(value, dict)
+    found = ["{" if named else "["]
+    for n, key in enumerate(value, 1):
+        inner = lines(value[key] if named else key, width - 2)
+        if named:
+            inner[0] = f"{json.dumps(key)}: {inner[0]}"
+        inner[-1] += "," if n < len(value) else ""
+        found += ["  " + line for line in inner]
+    return [*found, "}" if named else "]"]
 
 
 def made():
@@ -27,8 +43,8 @@ def made():
     specs, shapes = registry.specs(), registry.shapes()
     told = capabilities.document(specs, shapes)
     files = {"schemas/envelope.json": pretty(schemas.envelope(shapes))}
-    for verb in specs:
-        files[f"schemas/{verb}.json"] = pretty(schemas.answer(verb, shapes))
+    for verb, spec in specs.items():
+        files[f"schemas/{verb}.json"] = pretty(schemas.answer(spec, shapes))
     for name, shape in schemas.streams(shapes).items():
         files[f"schemas/{name}.json"] = pretty({"$schema": schemas.DIALECT, **shape})
     files |= {f"docs/reference/{name}": text for name, text in pages.pages(told).items()}

@@ -125,7 +125,7 @@ def _strict(schema: dict[str, Any]) -> Draft202012Validator:
 @cache
 def validator(verb: str) -> Draft202012Validator:
     """The schema of a verb's whole answer."""
-    return _strict(schemas.answer(verb, shape_of_answers()))
+    return _strict(schemas.answer(registry.load(verb).SPEC, shape_of_answers()))
 
 
 @cache
@@ -161,16 +161,10 @@ def _schema_of(tokens: list[str]) -> Draft202012Validator:
 
 
 def _check_declared(answer: Answer, document: dict[str, Any]) -> None:
-    """A verb answers only with the errors, warnings and statuses that its SPEC names."""
+    """A verb succeeds only with the statuses that its SPEC names; its codes are in its schema."""
     verb = _verb_of(answer.argv)
-    if verb is None:
-        return
-    spec = registry.load(verb).SPEC
-    for error in document["errors"]:
-        assert error["code"] in spec.errors, f"{verb} does not declare {error['code']}: {answer}"
-    for warning in document["warnings"]:
-        assert warning["code"] in spec.warnings, f"{verb} does not declare {warning['code']}: {answer}"
-    if document["ok"] and answer.exit:
+    if verb is not None and document["ok"] and answer.exit:
+        spec = registry.load(verb).SPEC
         assert answer.exit in spec.exits, f"{verb} does not declare exit {answer.exit}: {answer}"
 
 

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..contract.spec import Verb
+
     Schema = dict[str, Any]
     Shapes = dict[str, dict[str, Any]]  # by verb, as Context.shapes gives them
 
@@ -29,14 +31,17 @@ DETAIL: "Schema" = {
     "IDEMPOTENCY_CONFLICT": s.obj(job_id=s.nullable(s.ID), fields=s.arr(s.STR), line_=s.ID),
 }
 
+_NONE = {"type": "array", "maxItems": 0}
+_ALL = (tuple(ERRORS), tuple(WARNINGS))
+
 TEXT = s.obj(text=s.STR)  # the data of --help
 VERSION = s.obj(version=s.STR)  # the data of --version
 
 
-def error() -> "Schema":
-    """One error: its exit status and its facts follow from the code."""
+def error(codes: "tuple[str, ...]") -> "Schema":
+    """One error with one of these codes, from which its exit status and its facts follow."""
     shape = s.obj(
-        code=s.enum(*ERRORS),
+        code=s.enum(*codes),
         message={"type": "string", "minLength": 1},
         remediation={"type": "string", "minLength": 1},
         exit_code=s.INT,
@@ -46,14 +51,18 @@ def error() -> "Schema":
     shape["allOf"] = [
         {
             "if": {"properties": {"code": {"const": code}}},
-            "then": {"properties": {"exit_code": {"const": exit_code}, "detail": DETAIL.get(code, s.obj())}},
+            "then": {
+                "properties": {"exit_code": {"const": ERRORS[code][0]}, "detail": DETAIL.get(code, s.obj())}
+            },
         }
-        for code, (exit_code, _) in ERRORS.items()
+        for code in codes
     ]
     return shape
 
 
-def _envelope(data: "Schema", more_meta: "Schema") -> "Schema":
+def _envelope(
+    data: "Schema", more_meta: "Schema", codes: "tuple[str, ...]", warnings: "tuple[str, ...]"
+) -> "Schema":
     meta = s.obj(
         request_id={"type": "string", "pattern": "^req_[0-9a-f]{12}$"},
         ts_iso={"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"},
@@ -67,9 +76,9 @@ def _envelope(data: "Schema", more_meta: "Schema") -> "Schema":
         tool_version=s.STR,
         data={},
         meta=meta,
-        warnings=s.arr(s.obj(code=s.enum(*WARNINGS), message=s.STR)),
+        warnings=s.arr(s.obj(code=s.enum(*warnings), message=s.STR)) if warnings else _NONE,
         commands={"type": "array", "items": s.STR, "maxItems": 3},
-        errors={"type": "array", "items": error(), "maxItems": 1},
+        errors={"type": "array", "items": error(codes), "maxItems": 1},
     )
     needed = [key for key in more_meta if not key.endswith("_")]
     shape["if"] = {"properties": {"ok": {"const": True}}}
@@ -85,22 +94,23 @@ def envelope(shapes: "Shapes") -> "Schema":
         for key, shape in verb["meta"].items():
             together.setdefault(key.rstrip("_") + "_", []).append(shape)
     more = {key: s.any_of(*found) if len(found) > 1 else found[0] for key, found in together.items()}
-    return {"$schema": DIALECT, "title": "an answer of spoolctl", **_envelope({"type": "object"}, more)}
-
-
-def answer(verb: str, shapes: "Shapes") -> "Schema":
-    """The schema of a verb's whole answer in JSON mode; that of --help has TEXT for its data."""
-    found = shapes[verb]
     return {
         "$schema": DIALECT,
-        "title": f"the answer of spoolctl {verb}",
-        **_envelope(found["data"], found["meta"]),
+        "title": "an answer of spoolctl",
+        **_envelope({"type": "object"}, more, *_ALL),
     }
+
+
+def answer(spec: "Verb", shapes: "Shapes") -> "Schema":
+    """The schema of a verb's whole answer in JSON mode; that of --help has TEXT for its data."""
+    found = shapes[spec.name]
+    whole = _envelope(found["data"], found["meta"], spec.errors, spec.warnings)
+    return {"$schema": DIALECT, "title": f"the answer of spoolctl {spec.name}", **whole}
 
 
 def special(data: "Schema") -> "Schema":
     """The schema of an answer to --help or --version."""
-    return {"$schema": DIALECT, **_envelope(data, {})}
+    return {"$schema": DIALECT, **_envelope(data, {}, *_ALL)}
 
 
 def streams(shapes: "Shapes") -> "Schema":
