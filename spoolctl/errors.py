@@ -16,6 +16,7 @@ EXITS: "dict[int, tuple[str, bool | None]]" = {
 }
 
 EXIT_UNSUCCESSFUL = 6
+EXIT_NOT_READY = 3  # of `doctor`: an answer, not an error
 
 # Error codes: (exit status, meaning).
 ERRORS = {

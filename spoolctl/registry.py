@@ -17,6 +17,7 @@ VERBS = (
     "prune",
     "config-show",
     "config-validate",
+    "doctor",
     "brief",
     "robot-docs",
     "capabilities",

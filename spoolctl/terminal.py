@@ -22,6 +22,9 @@ _COLOURS = {
     "timed_out": 31,
     "running": 36,
     "canceled": 33,
+    "pass": 32,
+    "warn": 33,
+    "fail": 31,
 }
 
 

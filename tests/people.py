@@ -84,9 +84,11 @@ class Person:
     def _options(self, **more):
         return {"cwd": self.path, "env": self.env, **_as(self.uid)} | more
 
-    def shell(self, script):
+    def shell(self, script, **options):
         """A shell command as this user: (status, what it printed)."""
-        done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=60, **self._options())
+        done = subprocess.run(
+            ["sh", "-c", script], capture_output=True, timeout=60, **self._options(**options)
+        )
         return done.returncode, done.stdout
 
     def run(self, *words, **options):

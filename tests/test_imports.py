@@ -52,6 +52,7 @@ CASES = {
     "schema": ([], ["schema", "--json"]),
     "completion": ([], ["completion", "--json", "bash"]),
     "completion, words": ([ADD], ["completion", "--json", "--words", "jobs"]),
+    "doctor": ([ADD], ["doctor", "--json"]),
 }
 
 HEAVY = words(
@@ -84,7 +85,7 @@ JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
 # What tells of every verb loads every verb, but nothing that reads a queue or runs a job.
-DESCRIBING = EVERY_CALL | {
+DESCRIBING = EVERY_CALL | {"health"} | {
     ".".join(path.relative_to(ROOT / "spoolctl").with_suffix("").parts).removesuffix(".__init__")
     for folder in ("contract", "describe", "verbs")
     for path in (ROOT / "spoolctl" / folder).rglob("*.py")
@@ -121,6 +122,10 @@ OWN = {
     "schema": DESCRIBING,
     "completion": DESCRIBING | words("terminal"),
     "completion, words": NAMED_JOBS | words("terminal store.filter store.words verbs.completion"),
+    "doctor": WITH_DATABASE
+    | LIVENESS
+    | words("health health.bound health.database health.deep health.machine health.place health.runner")
+    | words("store.health store.owners store.place terminal verbs.doctor"),
 }
 
 # Then the others, by their first names; a Python has one of the two hashes.
@@ -151,6 +156,7 @@ STANDARD = {
     "schema": HASH,
     "completion": USUAL,
     "completion, words": READS_JSON,
+    "doctor": USUAL | words("_functools _weakrefset functools resource threading types"),
 }
 
 

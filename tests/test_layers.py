@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spoolctl"
 LAYERS = {
     "__main__": 6, "cli": 6, "context": 6, "argv": 6, "help": 6, "emit": 6, "registry": 6,
     "verbs": 5, "api": 5,
-    "describe": 4, "work": 4,
+    "describe": 4, "health": 4, "work": 4,
     "store": 3, "watch": 3,
     "config": 2, "paths": 2,
     "contract": 1, "terminal": 1,
@@ -30,11 +30,12 @@ SIDEWAYS = {
     ("cli", "argv"), ("cli", "context"), ("cli", "emit"), ("cli", "help"), ("cli", "registry"),
     ("context", "emit"), ("context", "registry"),
     ("config", "paths"),
+    ("health", "work"),
     ("store", "watch"),
 }  # fmt: skip
 
 # Loaded only where a call needs them: inside a function.
-LAZY = {"verbs": ("store", "work", "describe")}
+LAZY = {"verbs": ("store", "work", "health", "describe")}
 
 ENVIRONMENT_READERS = {
     "__main__": "puts it into ctx",
@@ -44,6 +45,7 @@ ENVIRONMENT_READERS = {
 
 PROCESS_OWNERS = {
     "work": "runs the jobs",
+    "health.bound": "interrupts a question to the database from a thread, when its time is up",
     "store.db": "closes connections around a fork",
     "store.gate": "bounds the wait for the gate with an interval timer",
     "__main__": "dies by the signal that ended a waiting call",

@@ -21,6 +21,7 @@ READERS = {
     ("support.py", "checked_line"): "validates",
     ("killing.py", "killed_at_every_line"): "rows of its own script; the answers in them are validated",
     ("contract/test_jsontext.py", ""): "values that the writer shows, which are no answers",
+    ("verbs/test_doctor.py", "_mirror"): "makes up the mirror of an error; the answer is validated",
     ("work/test_chaos.py", "chaos"): "the table of scripts/chaos.py",
     ("test_support.py", "changed"): "an answer to be made wrong",
 }

@@ -8,7 +8,7 @@ __spoolctl_verb() {
     case $1 in
     '')
         flags='--json --help -h --db --version'
-        args=('words add work wait status list show feedback output events retry cancel prune config-show config-validate brief robot-docs capabilities schema completion')
+        args=('words add work wait status list show feedback output events retry cancel prune config-show config-validate doctor brief robot-docs capabilities schema completion')
         ;;
     add)
         flags='-c --from --after --at --priority --queue -q --key --key-scope --timeout --max-retries --max-crashes --backoff-base --backoff-factor --backoff-max --backoff-jitter --cwd --env --tag --note --max-output --keep-children --json --help -h --db'
@@ -68,6 +68,9 @@ __spoolctl_verb() {
     config-validate)
         flags='--json --help -h'
         args=(files)
+        ;;
+    doctor)
+        flags='--deep --json --help -h --db'
         ;;
     brief)
         flags='--json --help -h'
@@ -230,6 +233,10 @@ __spoolctl_flag() {
     'config-show --db') kind=files gone=--db ;;
     'config-validate --json') kind='' gone=--json ;;
     'config-validate --help' | 'config-validate -h') kind='' gone='--help -h' ;;
+    'doctor --deep') kind='' gone=--deep ;;
+    'doctor --json') kind='' gone=--json ;;
+    'doctor --help' | 'doctor -h') kind='' gone='--help -h' ;;
+    'doctor --db') kind=files gone=--db ;;
     'brief --json') kind='' gone=--json ;;
     'brief --help' | 'brief -h') kind='' gone='--help -h' ;;
     'robot-docs --json') kind='' gone=--json ;;

@@ -17,6 +17,7 @@ cancel	cancel jobs
 prune	delete finished jobs, their history and their output
 config-show	show the settings in force and where each comes from
 config-validate	check a config file, unknown keys included
+doctor	say whether the queue can be used from here, and how to mend what is not right
 brief	the tool on one page, for agents
 robot-docs	the guide for agents: what to call, and when
 capabilities	tell the whole contract as data
@@ -178,6 +179,11 @@ function __spoolctl_flags
         case 'config-validate'
             printf '%s\n' '--json		--json	answer with one JSON document
 --help -h		--help -h	show this help'
+        case 'doctor'
+            printf '%s\n' '--deep		--deep	also read the whole database and measure the output; some seconds at most
+--json		--json	answer with one JSON document
+--help -h		--help -h	show this help
+--db	files	--db	the database file, or a directory that holds queue.db'
         case 'brief'
             printf '%s\n' '--json		--json	answer with one JSON document
 --help -h		--help -h	show this help'

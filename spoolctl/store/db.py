@@ -202,10 +202,10 @@ def _decode(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def connect(spool: Spool, patience: float = LOCK_PATIENCE) -> sqlite3.Connection:
-    """A connection with our pragmas to a file that exists. Raises sqlite3.Error."""
+def connect(spool: Spool, patience: float = LOCK_PATIENCE, how: bytes = b"mode=rw") -> sqlite3.Connection:
+    """A connection with our pragmas to a file that exists, `how` as in a URI. Raises sqlite3.Error."""
     name = raw(spool.db).replace(b"%", b"%25").replace(b"?", b"%3f").replace(b"#", b"%23")
-    uri = b"file:" + name + b"?mode=rw"
+    uri = b"file:" + name + b"?" + how
     conn = sqlite3.connect(
         uri.decode("utf-8", "surrogateescape") if name.isascii() else _escaped(uri),
         uri=True,
@@ -275,27 +275,35 @@ def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
     """
     conn = connect(spool)
     try:
-        version = conn.execute("PRAGMA user_version").fetchone()[0]
-        application = conn.execute("PRAGMA application_id").fetchone()[0]
-        if application != ddl.APPLICATION_ID:
-            # SQLite itself takes a file of one byte for an empty database.
-            foreign = version or info.st_size == 1
-            if foreign or conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                # Or somebody made it between these looks: then it is ours by now.
-                if conn.execute("PRAGMA application_id").fetchone()[0] != ddl.APPLICATION_ID:
-                    raise SpoolctlError(
-                        "DB_INVALID",
-                        f"{spool.db} is not a spoolctl database",
-                        "name another database with --db PATH",
-                    )
-                version = conn.execute("PRAGMA user_version").fetchone()[0]
-        elif version > ddl.VERSION:
-            raise SpoolctlError(
-                "DB_INVALID",
-                f"{spool.db} has schema {version}, newer than {ddl.VERSION}",
-                "upgrade spoolctl",
-            )
+        version = recognized(conn, spool, info)
+        if version > ddl.VERSION:
+            raise newer(spool, version)
     except BaseException:
         conn.close()
         raise
     return Db(conn, spool, (info.st_dev, info.st_ino)), version
+
+
+def recognized(conn: sqlite3.Connection, spool: Spool, info: os.stat_result) -> int:
+    """The schema version of a database of ours, 0 for one that is still empty. Raises DB_INVALID."""
+    version = conn.execute("PRAGMA user_version").fetchone()[0]
+    application = conn.execute("PRAGMA application_id").fetchone()[0]
+    if application != ddl.APPLICATION_ID:
+        # SQLite itself takes a file of one byte for an empty database.
+        foreign = version or info.st_size == 1
+        if foreign or conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            # Or somebody made it between these looks: then it is ours by now.
+            if conn.execute("PRAGMA application_id").fetchone()[0] != ddl.APPLICATION_ID:
+                raise SpoolctlError(
+                    "DB_INVALID",
+                    f"{spool.db} is not a spoolctl database",
+                    "name another database with --db PATH",
+                )
+            version = conn.execute("PRAGMA user_version").fetchone()[0]
+    return int(version)
+
+
+def newer(spool: Spool, version: int) -> SpoolctlError:
+    return SpoolctlError(
+        "DB_INVALID", f"{spool.db} has schema {version}, newer than {ddl.VERSION}", "upgrade spoolctl"
+    )

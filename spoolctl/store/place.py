@@ -64,7 +64,7 @@ def check_filesystem(spool: Spool, file_mount: bool = False) -> None:
         )
 
 
-def _own_group(gid: int) -> bool:
+def own_group(gid: int) -> bool:
     """Whether a group is this user's private one: its own name, and nobody else in it."""
     import grp
     import pwd
@@ -78,8 +78,23 @@ def _own_group(gid: int) -> bool:
 
 def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
     """Whether others could put commands into this queue: warnings, or SAFETY_BLOCK without `allow`."""
+    found = shared(spool)
+    for path, what, refused in found:
+        if refused and not allow:
+            mend = "name a database in a directory of your own with --db PATH"
+            if "writable" in what:
+                mend = " ".join(["chmod go-w", *dict.fromkeys((os.path.dirname(spool.db), spool.db, path))])
+            raise SpoolctlError(
+                "SAFETY_BLOCK",
+                f"{path} {what}: whoever can write it can run commands as you",
+                f"{mend}, or accept it with --allow-shared",
+            )
+    return [("SHARED_PERMISSIONS", f"{path} {what}") for path, what, _ in found]
+
+
+def shared(spool: Spool) -> "list[tuple[str, str, bool]]":
+    """(path, what is wrong, whether a worker refuses it) of what others may write or own."""
     folder = os.path.dirname(spool.db)
-    warnings: "list[tuple[str, str]]" = []
     try:
         where = os.stat(raw(folder))
     except FileNotFoundError:
@@ -90,30 +105,19 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
         info = None
     if info is not None and (info.st_mode & 0o170000) != 0o100000:
         return []  # no file: opening it says so
-    problem: "tuple[str, str] | None" = None
     if info is not None and info.st_uid != os.geteuid():
-        problem = spool.db, f"belongs to uid {info.st_uid}"
-    elif info is not None and info.st_mode & 0o022:
-        problem = spool.db, "is writable by others"
-    elif where.st_mode & 0o002 and not where.st_mode & 0o1000:
-        problem = folder, "is writable by everybody"
-    elif where.st_uid not in (os.geteuid(), 0):
-        problem = folder, f"belongs to uid {where.st_uid}"
-    elif where.st_mode & 0o020 and not _own_group(where.st_gid):
-        warnings.append(("SHARED_PERMISSIONS", f"{folder} is writable by its group"))
-    path, what = problem or _strange(spool)
-    if what and not allow:
-        mend = "name a database in a directory of your own with --db PATH"
-        if "writable" in what:
-            mend = " ".join(["chmod go-w", *dict.fromkeys((folder, spool.db, path))])
-        raise SpoolctlError(
-            "SAFETY_BLOCK",
-            f"{path} {what}: whoever can write it can run commands as you",
-            f"{mend}, or accept it with --allow-shared",
-        )
-    if what:
-        warnings.append(("SHARED_PERMISSIONS", f"{path} {what}"))
-    return warnings
+        return [(spool.db, f"belongs to uid {info.st_uid}", True)]
+    if info is not None and info.st_mode & 0o022:
+        return [(spool.db, "is writable by others", True)]
+    if where.st_mode & 0o002 and not where.st_mode & 0o1000:
+        return [(folder, "is writable by everybody", True)]
+    if where.st_uid not in (os.geteuid(), 0):
+        return [(folder, f"belongs to uid {where.st_uid}", True)]
+    found = []
+    if where.st_mode & 0o020 and not own_group(where.st_gid):
+        found.append((folder, "is writable by its group", False))
+    path, what = _strange(spool)
+    return [*found, (path, what, True)] if what else found
 
 
 def _strange(spool: Spool) -> "tuple[str, str]":
