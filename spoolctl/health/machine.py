@@ -42,7 +42,7 @@ def sqlite_wal_reset(scene: Scene) -> Outcome:
     return warned(
         f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug (mended in 3.51.3); the guard is on: "
         "checkpoints are made under the write lock, so nothing is lost. Let no other program write the file.",
-        _version_line(),
+        None,  # there is nothing to mend
     )
 
 

@@ -15,9 +15,9 @@ STATUSES = {"pass": "passed", "warn": "warnings", "fail": "failed", "skip": "ski
 SPEC = Verb(
     "doctor",
     "say whether the queue can be used from here, and how to mend what is not right",
-    "Looks at the config, the database and the machine, and changes nothing. Each check that does not pass "
-    "has a command that mends it, or shows what a person has to look at. A database that is still to be made "
-    "is no failure. Exit 3 and ready:false when a check failed.",
+    "Looks at the config, the database and the machine, and changes nothing. Each check that failed has a "
+    "command that mends it, or shows what a person has to look at. A database that is still to be made is no "
+    "failure. Exit 3 and ready:false when a check failed.",
     flags=(Flag("--deep", help="also read the whole database and measure the output; some seconds at most"),),
     examples=(
         ("spoolctl doctor", "is all well here?"),
