@@ -36,7 +36,7 @@ def split_verb(tokens: "list[str]") -> "tuple[str | None, list[str]]":
     while i < len(tokens):
         token = tokens[i]
         if token == "--":
-            raise invalid("'--' stands before the verb", "put the verb first: spoolctl VERB ...", value="--")
+            raise invalid("'--' stands before the verb: put the verb first", "spoolctl --help", value="--")
         if not looks_like_flag(token):
             return token, before + tokens[i + 1 :]
         name, equals, _ = token.partition("=")
@@ -51,7 +51,7 @@ def split_verb(tokens: "list[str]") -> "tuple[str | None, list[str]]":
         i += 1
         if name == "--db" and not equals:
             if i == len(tokens) or tokens[i].partition("=")[0] in (*GLOBAL_FLAGS, "--"):
-                raise invalid("--db needs a value", "--db PATH", flag="--db", value=None)
+                raise invalid("--db needs a value: --db PATH", "spoolctl --help", flag="--db", value=None)
             before.append(tokens[i])
             i += 1
     return None, before
@@ -111,8 +111,8 @@ def _split(verb: Verb, tokens: "list[str]") -> "tuple[list[tuple[Flag, str | Non
             continue
         if remainder and words:
             raise invalid(
-                f"{token} after the first word is ambiguous",
-                f"write -- before the command: spoolctl {verb.name} [FLAGS] -- {words[0]} ...",
+                f"{token} after the first word is ambiguous: write -- before the command",
+                _with_dashes(verb, known, tokens, len(tokens) - len(rest) - 1 - len(words)),
                 value=token,
             )
         flag, text = _flag(verb, known, seen, token, rest)
@@ -120,6 +120,23 @@ def _split(verb: Verb, tokens: "list[str]") -> "tuple[list[tuple[Flag, str | Non
         if flag.dest == "help":
             break
     return given, words
+
+
+def _with_dashes(verb: Verb, known: "dict[str, Flag]", tokens: "list[str]", first: int) -> str:
+    """The line with `--` at `first`, where it can mean nothing else: no word behind is a flag of ours."""
+    before, command = tokens[:first], tokens[first:]
+    usage = f"spoolctl {verb.name} --help"
+    if any(word.partition("=")[0] in known for word in command):
+        return usage
+    try:
+        parse(verb, [*before, "--", *command])
+    except SpoolctlError:
+        return usage
+    from .terminal import LONGEST_LINE, pasteable, quoted
+
+    words = [verb.name, *(word for word in before if word != "--json"), "--", *command]
+    line = " ".join(map(quoted, ("spoolctl", *words)))
+    return line if len(pasteable(line).encode()) <= LONGEST_LINE else usage
 
 
 def _flag(
@@ -135,19 +152,19 @@ def _flag(
             f"spoolctl {verb.name} --help",
             did_you_mean=nearest(name, list(known)),
         )
-    name = flag.name
+    name, usage = flag.name, f"spoolctl {verb.name} --help"
     if name in seen and not flag.repeat:
-        raise invalid(f"{name} is given twice", f"give {name} once", flag=name, value=token)
+        raise invalid(f"{name} is given twice: give it once", usage, flag=name, value=token)
     seen.add(name)
     if flag.type is None:
         if equals:
-            raise invalid(f"{name} takes no value", f"write {name} alone", flag=name, value=text)
+            raise invalid(f"{name} takes no value: write {name} alone", usage, flag=name, value=text)
         return flag, None
     if equals:
         return flag, text
     if not rest or rest[-1] == "--" or rest[-1].partition("=")[0] in known:
-        hint = f"{name}=VALUE, where VALUE is {flag.type.grammar}"
-        raise invalid(f"{name} needs a value", hint, flag=name, value=None)
+        message = f"{name} needs a value: {name}=VALUE, where VALUE is {flag.type.grammar}"
+        raise invalid(message, usage, flag=name, value=None)
     return flag, rest.pop()
 
 
@@ -214,19 +231,20 @@ def _wanted(verb: Verb, dest: str) -> str:
 
 
 def _exclusions(verb: Verb, args: Args) -> None:
+    usage = f"spoolctl {verb.name} --help"
     for a, b in verb.exclusive:
         if a in args.given and b in args.given:
             raise invalid(
-                f"{_name(verb, a)} and {_name(verb, b)} exclude each other",
-                "give one of them",
+                f"{_name(verb, a)} and {_name(verb, b)} exclude each other: give one of them",
+                usage,
                 flag=_name(verb, b),
                 value=None,
             )
     for dest, needed in verb.needs.items():
         if dest in args.given and not args.given.intersection(needed):
             raise invalid(
-                f"{_name(verb, dest)} needs {_spelled(verb, needed)}",
-                f"add {_wanted(verb, needed[0])}",
+                f"{_name(verb, dest)} needs {_spelled(verb, needed)}: add {_wanted(verb, needed[0])}",
+                usage,
                 flag=_name(verb, dest),
                 value=None,
             )

@@ -54,9 +54,11 @@ def _without_verb(tokens: "list[str]", ctx: Context) -> int:
                 "UNKNOWN_FLAG", "--db belongs to a verb, and there is none", "spoolctl --help"
             )
         if equals:
-            raise invalid(f"{name} takes no value", f"write {name} alone", flag=name, value=value)
+            message = f"{name} takes no value: write {name} alone"
+            raise invalid(message, "spoolctl --help", flag=name, value=value)
         if name in names:
-            raise invalid(f"{name} is given twice", f"give {name} once", flag=name, value=token)
+            message = f"{name} is given twice: give it once"
+            raise invalid(message, "spoolctl --help", flag=name, value=token)
         names.append(name)
     if "--help" in names or "-h" in names:
         from . import help
@@ -105,13 +107,18 @@ def _emit(verb: object, result: Result, ctx: Context) -> None:
 
 
 def _refuse(error: SpoolctlError, ctx: Context) -> int:
-    if error.remediation:
-        error.remediation = ctx.with_db(error.remediation)
+    error.remediation = ctx.with_db(error.remediation, _takes_db(error.remediation))
     if ctx.json:
         _try(ctx.out, emit.envelope(None, ctx.elapsed_ms(), warnings=ctx.warnings, error=error))
     if not (ctx.json and ctx.environ.get(env.STDERR) == "off"):
         _try(ctx.err, emit.error_text(error, hint=not ctx.json))
     return error.exit_code
+
+
+def _takes_db(command: str) -> bool:
+    """Whether the verb of a command of ours takes --db."""
+    verb = command.partition(" ")[2].partition(" ")[0]
+    return verb not in registry.VERBS or registry.load(verb).SPEC.db
 
 
 def _try(sink: "emit.FdSink", data: bytes) -> None:
@@ -135,7 +142,7 @@ def _fault(error: Exception, ctx: Context) -> SpoolctlError:
         if known is not None:
             return known
     note = ctx.record_fault(error)
-    return SpoolctlError("INTERNAL", f"{type(error).__name__}: {error}", note)
+    return SpoolctlError("INTERNAL", f"{type(error).__name__}: {error}; {note}", "spoolctl doctor")
 
 
 def _die_by_interrupt(ctx: Context) -> None:

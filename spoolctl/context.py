@@ -49,7 +49,7 @@ class Context:
             here = os.getcwdb()
         except OSError:
             raise SpoolctlError(
-                "INVALID_INPUT", "the current directory does not exist any more", "cd to one that does"
+                "INVALID_INPUT", "the current directory does not exist any more: go to one that does", "cd /"
             ) from None
         shown = self.environ.get("PWD", "")
         if shown.startswith("/") and "/../" not in shown + "/" and "/./" not in shown + "/":
@@ -109,16 +109,20 @@ class Context:
                 self.warnings.append(("DB_CREATED", f"made the database {self.spool().db}"))
         return self._db
 
-    def with_db(self, command: str) -> str:
-        """A command of ours with the --db of this call repeated, where it came as a flag."""
-        if "db" not in getattr(self.args, "given", ()) or not command.startswith("spoolctl "):
+    def with_db(self, command: str, takes: bool = True) -> str:
+        """A command as it is to be pasted: on one printable line, and, where its verb takes one, with the
+        --db of this call, if that came as a flag. Once for each command."""
+        given = takes and "db" in getattr(self.args, "given", ())
+        if not given and command.isprintable():
             return command
-        verb, _, rest = command[len("spoolctl ") :].partition(" ")
-        if verb not in registry.VERBS:
-            return command
-        from .terminal import quoted
+        from .terminal import pasteable, quoted
 
-        return f"spoolctl {verb} --db {quoted(self.args.db)} {rest}".rstrip()  # type: ignore[union-attr]
+        if given and command.startswith("spoolctl ") and not command.startswith("spoolctl -"):
+            verb, blank, rest = command[len("spoolctl ") :].partition(" ")
+            path: str = self.args.db  # type: ignore[union-attr]
+            flag = f"--db={quoted(path)}" if path.startswith("-") else f"--db {quoted(path)}"
+            command = f"spoolctl {verb} {flag}{blank}{rest}"
+        return pasteable(command)
 
     def note(self, message: str) -> None:
         """A line on stderr for people; none in JSON mode."""

@@ -34,10 +34,8 @@ class FdSink:
                 select.select([], [self.fd], [])
             except OSError as error:
                 # Not DISK_FULL, which asks for another try: what the call was for has been done.
-                message = f"the answer could not be written: {error.strerror}"
-                raise SpoolctlError(
-                    "INTERNAL", message, "what was asked for was done; look with status"
-                ) from None
+                message = f"the answer could not be written: {error.strerror}; what was asked for was done"
+                raise SpoolctlError("INTERNAL", message, "spoolctl status") from None
 
     def isatty(self) -> bool:
         try:
@@ -151,7 +149,7 @@ def text(value: str) -> bytes:
 
 def error_text(error: SpoolctlError, hint: bool = True) -> bytes:
     lines = f"spoolctl: {error.code}: {printable(error.message)}\n"
-    if hint and error.remediation:
+    if hint:
         lines += f"hint: {printable(error.remediation)}\n"
     if hint and error.did_you_mean:
         lines += f"did you mean {printable(error.did_you_mean)}?\n"

@@ -49,16 +49,17 @@ WARNINGS = {
 
 
 class SpoolctlError(Exception):
-    """A refusal or fault with a code of `ERRORS`, a message, and the way out of it.
+    """A refusal or fault with a code of `ERRORS`, and a message that tells the way out.
 
-    `detail` holds the facts of the code (SPEC 2.1), `did_you_mean` the nearest known word.
+    `remediation` is a command line that a shell runs as it stands. `detail` holds the facts of the code
+    (SPEC 2.1), `did_you_mean` the nearest known word.
     """
 
     def __init__(
         self,
         code: str,
         message: str,
-        remediation: str = "",
+        remediation: str,
         detail: "dict[str, object] | None" = None,
         did_you_mean: "str | None" = None,
     ) -> None:
@@ -76,7 +77,7 @@ class SpoolctlError(Exception):
 
 def invalid(
     message: str,
-    remediation: str = "",
+    remediation: str,
     did_you_mean: "str | None" = None,
     **detail: object,
 ) -> SpoolctlError:

@@ -22,6 +22,16 @@ def text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
+def look(path: str) -> str:
+    """The line that shows what stands at `path`, or else what is in the nearest directory above."""
+    from .terminal import quoted
+
+    while not os.path.lexists(raw(path)) and path not in ("/", "."):
+        path = os.path.dirname(path) or "."
+    way = "-la" if os.access(raw(path), os.R_OK) else "-ld"
+    return f"ls {way} {quoted('./' + path if path.startswith('-') else path)}"
+
+
 class Spool:
     """The files of one queue. `db` is absolute and real (no symbolic links)."""
 
@@ -84,8 +94,8 @@ def resolve(
     if environment is not None:
         if not environment or "\0" in environment or len(raw(environment)) > 4096:
             raise invalid(
-                "SPOOLCTL_DB is set but is no path",
-                "unset SPOOLCTL_DB or give it the path of a database",
+                "SPOOLCTL_DB is set but is no path: unset it, or give it the path of a database",
+                "unset SPOOLCTL_DB",
                 flag="SPOOLCTL_DB",
                 value=environment[:200],
             )
@@ -94,9 +104,8 @@ def resolve(
         return _spool(config, os.path.dirname(config_path), "project_config", "db_path")
     if stranger:
         folder = os.path.join(project_dir, FOLDER)
-        raise SpoolctlError(
-            "SAFETY_BLOCK", f"{folder} belongs to another user", "name a database of your own with --db PATH"
-        )
+        message = f"{folder} belongs to another user: name a database of your own with --db PATH"
+        raise SpoolctlError("SAFETY_BLOCK", message, look(folder))
     return _spool(os.path.join(project_dir, FOLDER, NAME), cwd, "default", "the default")
 
 
@@ -106,8 +115,9 @@ def _spool(path: str, base: str, source: str, name: str) -> Spool:
         inner = os.path.join(full, NAME)
         if not os.path.isfile(raw(inner)):
             raise invalid(
-                f"{name}: {path!r} is a directory without a {NAME}",
-                f"name the database file itself, for example {os.path.join(path, NAME)}",
+                f"{name}: {path!r} is a directory without a {NAME}: name the database file itself, "
+                f"for example {os.path.join(path, NAME)!r}",
+                look(full),
                 flag=name,
                 value=path[:200],
             )

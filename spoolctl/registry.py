@@ -31,11 +31,12 @@ _EXTRA = ("meta", "streams")  # functions that a verb's module may have beside d
 def load(name: str):  # type: ignore[no-untyped-def]
     """The module of a verb. Raises UNKNOWN_COMMAND with the nearest name."""
     if name not in VERBS:
+        meant = nearest(name, VERBS)
         raise SpoolctlError(
             "UNKNOWN_COMMAND",
             f"unknown verb {name[:200]!r}",
-            "spoolctl --help",
-            did_you_mean=nearest(name, VERBS),
+            f"spoolctl {meant} --help" if meant else "spoolctl --help",
+            did_you_mean=meant,
         )
     module = "spoolctl.verbs." + name.replace("-", "_")
     return __import__(module, fromlist=["SPEC"])

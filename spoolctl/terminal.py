@@ -82,10 +82,15 @@ def seconds(value: "int | float | None") -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 job, 2 jobs."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def size(count: int) -> str:
     """A number of bytes: 812 bytes, 1.5 KiB, 20 MiB."""
     if count < 1024:
-        return "1 byte" if count == 1 else f"{count} bytes"
+        return counted(count, "byte")
     value, units = count / 1024, ["KiB", "MiB", "GiB", "TiB"]
     while value >= 1023.5 and len(units) > 1:
         value /= 1024
@@ -126,3 +131,25 @@ def quoted(word: str) -> str:
     if word and safe.issuperset(word):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+LONGEST_LINE = 100_000  # bytes: what runs a line hands it on as one argument, which holds 128 KiB
+
+
+def pasteable(command: str) -> str:
+    """A command line as one printable line that a POSIX shell runs alike.
+
+    Quotes alone keep line ends and controls, but a terminal does not, and JSON has no bytes that are not
+    UTF-8. So the whole line goes through printf: of a word alone `$()` would cut line ends off its end.
+    """
+    if command.isprintable():
+        return command
+    out = []
+    for char in command:
+        if char == "%":
+            out.append("%%")
+        elif char.isprintable() and char not in "'\"`\\!":  # ! means history where a person pastes
+            out.append(char)
+        else:
+            out += [f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape")]
+    return f"""eval "$(printf '{"".join(out)}')\""""

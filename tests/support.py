@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +32,8 @@ PATIENCE = 60  # seconds a real process may take before the test gives up on it
 
 ENVELOPE = ["ok", "tool_version", "data", "meta", "warnings", "commands", "errors"]
 FRAME_VERBS = ("events", "output")
+# What a remediation may name beside us.
+STANDARD_TOOLS = ("cd", "chmod", "df", "find", "ls", "mv", "ps", "sed", "ulimit", "unset", sys.executable)
 
 
 class Answer:
@@ -174,6 +178,49 @@ def _declares(answer: Answer) -> bool:
     return verb is not None and answer.exit in registry.load(verb).SPEC.exits
 
 
+def words_of(line: str) -> list[str]:
+    """The words of a remediation or of one of `commands`, as a shell takes them apart."""
+    printed = re.fullmatch(r"""eval "\$\(printf '([^']*)'\)\"""", line)
+    if printed:
+        plain = re.sub(
+            rb"\\(\d{3})|%%",
+            lambda m: bytes([int(m[1], 8)]) if m[1] else b"%",
+            printed[1].encode("utf-8"),
+        )
+        line = plain.decode("utf-8", "surrogateescape")
+    return shlex.split(line, comments=True)
+
+
+def check_command(line: str) -> None:
+    """A command that an answer names: one line, of a tool that is there, and of ours only what parses."""
+    assert line.isprintable(), line
+    words = words_of(line)
+    assert words, line
+    if words[0] != "spoolctl":
+        assert words[0] in STANDARD_TOOLS, line
+        return
+    try:
+        verb, rest = argv.split_verb(words[1:])
+        if verb is None:
+            assert rest in (["--help"], ["--version"]), line
+        else:
+            argv.parse(registry.load(verb).SPEC, rest)
+    except SpoolctlError as error:
+        raise AssertionError(f"{line!r} is refused: {error.code}: {error}") from None
+
+
+def commands_in(document: dict[str, Any], verb: str | None) -> list[str]:
+    """Every command that an answer names."""
+    found = [*document["commands"], *(error["remediation"] for error in document["errors"])]
+    found += [one["message"] for one in document["warnings"] if one["code"] == "NO_WORKER"]
+    if verb == "doctor" and document["ok"] and "text" not in document["data"]:
+        found += [check["remediation"] for check in document["data"]["checks"] if check["remediation"]]
+    if verb == "feedback" and document["ok"] and "text" not in document["data"]:
+        verdicts = document["data"].get("jobs", [document["data"]])
+        found += [one["remediation"] for one in verdicts if one["remediation"] is not None]
+    return found
+
+
 def check_envelope(answer: Answer, mirrored: bool = True) -> None:
     """Everything SPEC 2.1 says about an answer in JSON mode. `mirrored`: stderr repeats an error."""
     assert answer.out.isascii(), answer
@@ -198,6 +245,8 @@ def check_envelope(answer: Answer, mirrored: bool = True) -> None:
     for warning in document["warnings"]:
         assert warning["code"] in errors.WARNINGS, answer
     _check_declared(answer, document)
+    for line in commands_in(document, _verb_of(answer.argv)):
+        check_command(line)
     if document["ok"]:
         assert answer.exit == 0 or _verb_of(answer.argv), answer
         assert answer.err == "", f"stderr must stay empty on success: {answer}"
@@ -233,6 +282,9 @@ def checked(answer: Answer, env: dict[str, str], check: int | None = None) -> An
             check_envelope(answer, mirrored=env.get("SPOOLCTL_STDERR") != "off")
     elif answer.exit in range(1, 6):
         assert answer.err or (answer.out and _declares(answer)), f"a refusal says why: {answer}"
+        for line in answer.err.splitlines():
+            if line.startswith("hint: "):
+                check_command(line.removeprefix("hint: "))
     if check is not None:
         assert answer.exit == check, answer
     return answer

@@ -85,11 +85,15 @@ JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")
 # What tells of every verb loads every verb, but nothing that reads a queue or runs a job.
-DESCRIBING = EVERY_CALL | {"health"} | {
-    ".".join(path.relative_to(ROOT / "spoolctl").with_suffix("").parts).removesuffix(".__init__")
-    for folder in ("contract", "describe", "verbs")
-    for path in (ROOT / "spoolctl" / folder).rglob("*.py")
-}
+DESCRIBING = (
+    EVERY_CALL
+    | {"health"}
+    | {
+        ".".join(path.relative_to(ROOT / "spoolctl").with_suffix("").parts).removesuffix(".__init__")
+        for folder in ("contract", "describe", "verbs")
+        for path in (ROOT / "spoolctl" / folder).rglob("*.py")
+    }
+)
 ADDING = JOBS | LIVENESS | words("contract.addflags store.place verbs._adding verbs._job verbs.add")
 OWN = {
     "add": ADDING,

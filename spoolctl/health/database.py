@@ -100,7 +100,7 @@ def schema_version(scene: Scene) -> Outcome:
         from ..store.db import newer
 
         error = newer(spool, version)
-        return failed(f"{error.message}: {error.remediation}", "spoolctl --version")
+        return failed(error.message, "spoolctl --version")
     if version < ddl.VERSION:
         if not health.migratable(version):
             return failed(f"{spool.db} has schema {version}, which this version cannot read", ELSEWHERE)

@@ -9,7 +9,7 @@ import sqlite3
 
 from ..errors import SpoolctlError
 from ..paths import raw
-from ..terminal import quoted
+from ..terminal import pasteable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,14 +143,11 @@ def _function(name: str, module: str) -> "Run":
 
 
 def _row(name: str, outcome: Outcome, blocked: "str | None") -> "Row":
-    mend = outcome.remediation
-    if mend is not None and not mend.isprintable():
-        mend = ELSEWHERE  # a path that does not fit into a line of UTF-8
     return {
         "id": name,
         "status": outcome.status,
         "message": outcome.message,
-        "remediation": mend,
+        "remediation": None if outcome.remediation is None else pasteable(outcome.remediation),
         "blocked_by": blocked,
     }
 

@@ -119,8 +119,8 @@ class Db:
         if info is None or (info.st_dev, info.st_ino) != self.file:
             raise Replaced(
                 "DB_INVALID",
-                f"{self.spool.db} was deleted or replaced",
-                "start again on the database that is there now",
+                f"{self.spool.db} was deleted or replaced: start again on the database that is there now",
+                "spoolctl doctor",
             )
 
 
@@ -135,7 +135,8 @@ class _Write:
     def __enter__(self) -> sqlite3.Connection:
         db = self.db
         if db.pid != os.getpid():
-            raise SpoolctlError("INTERNAL", "this connection belongs to the parent process", "open a new one")
+            message = "this connection belongs to the parent process: open a new one"
+            raise SpoolctlError("INTERNAL", message, "spoolctl doctor")
         conn = db.conn
         if db.file is None:
             conn.execute("BEGIN")
@@ -149,8 +150,9 @@ class _Write:
             if version != ddl.VERSION:
                 raise Migrated(
                     "DB_INVALID",
-                    f"{db.spool.db} was migrated to schema {version} underneath",
+                    f"{db.spool.db} was migrated to schema {version} underneath: "
                     "restart this process with the new version",
+                    "spoolctl doctor",
                 )
             hooks.at("begun")
         except BaseException:
@@ -241,16 +243,18 @@ def inspect(spool: Spool) -> "os.stat_result | None":
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SpoolctlError(
-            "DB_INVALID", f"{spool.db}: {error.strerror}", "name another database with --db PATH"
-        ) from None
+        message = f"{spool.db}: {error.strerror}; name another database with --db PATH"
+        raise SpoolctlError("DB_INVALID", message, "spoolctl doctor") from None
     if (info.st_mode & 0o170000) != 0o100000:
-        raise SpoolctlError("DB_INVALID", f"{spool.db} is not a file", "name another database with --db PATH")
+        message = f"{spool.db} is not a file: name another database with --db PATH"
+        raise SpoolctlError("DB_INVALID", message, "spoolctl doctor")
     if info.st_nlink > 1:
         raise SpoolctlError(
             "DB_INVALID",
-            f"{spool.db} has {info.st_nlink} hard links",  # each name has a WAL of its own
-            "keep one name for the database; to share it, mount the directory",
+            # Each name has a WAL of its own.
+            f"{spool.db} has {info.st_nlink} hard links: keep one name for it; to share it, "
+            "mount the directory",
+            "spoolctl doctor",
         )
     if not _alone(spool.db, info):
         from .place import check_logs
@@ -296,14 +300,13 @@ def recognized(conn: sqlite3.Connection, spool: Spool, info: os.stat_result) -> 
             if conn.execute("PRAGMA application_id").fetchone()[0] != ddl.APPLICATION_ID:
                 raise SpoolctlError(
                     "DB_INVALID",
-                    f"{spool.db} is not a spoolctl database",
-                    "name another database with --db PATH",
+                    f"{spool.db} is not a spoolctl database: name another one with --db PATH",
+                    "spoolctl doctor",
                 )
             version = conn.execute("PRAGMA user_version").fetchone()[0]
     return int(version)
 
 
 def newer(spool: Spool, version: int) -> SpoolctlError:
-    return SpoolctlError(
-        "DB_INVALID", f"{spool.db} has schema {version}, newer than {ddl.VERSION}", "upgrade spoolctl"
-    )
+    message = f"{spool.db} has schema {version}, newer than {ddl.VERSION}: upgrade spoolctl"
+    return SpoolctlError("DB_INVALID", message, "spoolctl doctor")

@@ -22,12 +22,12 @@ TABLE = {
     26: ("DB_INVALID", "file is not a database"),
 }
 
-REMEDIES = {
-    "LOCKED": "try again; another process is writing",
+ADVICE = {
+    "LOCKED": "another process is writing, try again",
     "DISK_FULL": "make room on the device, then try again",
     "DB_READONLY": "make the database and its directory writable for this user",
     "DB_INVALID": "name another database with --db PATH, or restore this one from a backup",
-    "INTERNAL": "try again; if it stays, check the device",
+    "INTERNAL": "try again, and check the device if it stays",
 }
 
 _MISSING = ("no such table", "no such column")  # of a schema that is not ours any more
@@ -65,7 +65,27 @@ def translated(error: Exception, path: str) -> SpoolctlError:
     if number == 1 and str(error).startswith(_MISSING):
         code = "DB_INVALID"
     where = f"{path}: " if path else ""
-    return SpoolctlError(code, f"{where}{error}", REMEDIES[code])
+    return SpoolctlError(code, f"{where}{error}; {ADVICE[code]}", _remedy(code, path))
+
+
+def _remedy(code: str, path: str) -> str:
+    """The command that shows how it stands; `path` is where it went wrong, empty where that is not known."""
+    if code == "DISK_FULL":
+        return _room(path)
+    return "spoolctl status" if code == "LOCKED" else "spoolctl doctor"
+
+
+def _room(path: str) -> str:
+    """The line that shows how full the file system of `path` is."""
+    import os
+
+    from ..paths import raw
+    from ..terminal import quoted
+
+    folder = os.path.dirname(path) or path
+    while folder and not os.path.isdir(raw(folder)):
+        folder = os.path.dirname(folder)
+    return f"df -h {quoted(folder)}" if folder else "df -h"
 
 
 def _cannot_open(path: str) -> str:
@@ -97,8 +117,5 @@ def of_os(error: OSError, path: "str | None" = None) -> "SpoolctlError | None":
     name = error.filename
     where = path or (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or ""))
     message = f"{where}: {error.strerror}" if where else str(error.strerror)
-    if error.errno in _NO_SPACE:
-        return SpoolctlError("DISK_FULL", message, REMEDIES["DISK_FULL"])
-    if error.errno in _READONLY:
-        return SpoolctlError("DB_READONLY", message, REMEDIES["DB_READONLY"])
-    return None
+    code = "DISK_FULL" if error.errno in _NO_SPACE else "DB_READONLY" if error.errno in _READONLY else None
+    return SpoolctlError(code, f"{message}; {ADVICE[code]}", _remedy(code, where)) if code else None

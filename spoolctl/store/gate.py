@@ -40,7 +40,8 @@ class Gate:
 
 
 def locked(path: str) -> SpoolctlError:
-    return SpoolctlError("LOCKED", f"{path}: the write lock was not free in time", "try again")
+    message = f"{path}: the write lock was not free in time; another process is writing, try again"
+    return SpoolctlError("LOCKED", message, "spoolctl status")
 
 
 class _Expired(Exception):

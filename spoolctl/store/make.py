@@ -32,7 +32,8 @@ def make(spool: Spool) -> Db:
     hooks.at("make: file made")
     info = inspect(spool)
     if info is None:
-        raise SpoolctlError("CONFLICT", f"{spool.db} was deleted while it was made", "try again")
+        message = f"{spool.db} was deleted while it was made: try again"
+        raise SpoolctlError("CONFLICT", message, "spoolctl status")
     gate = Gate(spool)
     gate.enter()
     try:

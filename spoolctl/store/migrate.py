@@ -27,8 +27,9 @@ def migrate(db: Db) -> None:
                 if version not in STEPS:
                     raise SpoolctlError(
                         "DB_INVALID",
-                        f"{db.spool.db} has schema {version}, which this version cannot read",
+                        f"{db.spool.db} has schema {version}, which this version cannot read: "
                         "name another database with --db PATH",
+                        "spoolctl doctor",
                     )
                 for statement in ddl.statements(STEPS[version]):
                     conn.execute(statement)

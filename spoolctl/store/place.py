@@ -6,7 +6,7 @@ Only stat and the mount table: a file of the database is never opened here.
 import os
 
 from ..errors import SpoolctlError
-from ..paths import Spool, raw
+from ..paths import Spool, look, raw
 
 REMOTE = ("9p", "virtiofs", "drvfs", "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "fuse.sshfs")
 
@@ -53,14 +53,15 @@ def check_filesystem(spool: Spool, file_mount: bool = False) -> None:
     if kind in REMOTE:
         raise SpoolctlError(
             "DB_INVALID",
-            f"{spool.db} is on {kind}, where locks cannot be trusted",
-            "put the database on a local file system: --db PATH",
+            f"{spool.db} is on {kind}, where locks cannot be trusted: "
+            "put the database on a local file system, with --db PATH",
+            "spoolctl doctor",
         )
     if file_mount and any(point == spool.db for _, point, _ in table):
         raise SpoolctlError(
             "DB_INVALID",
-            f"{spool.db} is mounted as a single file",
-            "mount the directory that holds the database instead of the file",
+            f"{spool.db} is mounted as a single file: mount the directory that holds it instead",
+            "spoolctl doctor",
         )
 
 
@@ -81,13 +82,12 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
     found = shared(spool)
     for path, what, refused in found:
         if refused and not allow:
-            mend = "name a database in a directory of your own with --db PATH"
-            if "writable" in what:
-                mend = " ".join(["chmod go-w", *dict.fromkeys((os.path.dirname(spool.db), spool.db, path))])
+            mend = [os.path.dirname(spool.db), spool.db, path]
             raise SpoolctlError(
                 "SAFETY_BLOCK",
-                f"{path} {what}: whoever can write it can run commands as you",
-                f"{mend}, or accept it with --allow-shared",
+                f"{path} {what}: whoever can write it can run commands as you. Make it yours alone, name "
+                "another database with --db PATH, or accept it with --allow-shared",
+                _closed(mend) if "writable" in what else look(path),
             )
     return [("SHARED_PERMISSIONS", f"{path} {what}") for path, what, _ in found]
 
@@ -120,6 +120,21 @@ def shared(spool: Spool) -> "list[tuple[str, str, bool]]":
     return [*found, (path, what, True)] if what else found
 
 
+def _closed(paths: "list[str]") -> str:
+    """The line that takes the right to write away from others; where the last path is not ours, no line of
+    ours can, and it is shown."""
+    from ..terminal import quoted
+
+    ours = []
+    for path in dict.fromkeys(paths):
+        try:
+            if os.geteuid() in (0, os.stat(raw(path)).st_uid):
+                ours.append(path)
+        except OSError:
+            continue  # there is no database yet
+    return " ".join(["chmod go-w", *map(quoted, ours)]) if paths[-1] in ours else look(paths[-1])
+
+
 def _strange(spool: Spool) -> "tuple[str, str]":
     """(path, what is wrong) of what stands beside the database and is not ours alone, empty when all is
     well: output would land in it, or its locks be held by others."""
@@ -149,8 +164,9 @@ def check_logs(path: str, info: os.stat_result) -> None:
         if log.st_uid not in (info.st_uid, os.geteuid(), 0) and log.st_gid != group:
             raise SpoolctlError(
                 "SAFETY_BLOCK",
-                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue",
-                "remove it, and keep the database where only you may make files",
+                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue. Remove it, and "
+                "keep the database where only you may make files",
+                look(path + suffix),
             )
 
 
@@ -172,7 +188,9 @@ def make_folder(path: str) -> None:
             if isinstance(error, FileExistsError) and os.path.isdir(raw(folder)):
                 continue  # another process was faster
             raise of_os(error, folder) or SpoolctlError(
-                "DB_INVALID", f"cannot make {folder}: {error.strerror}", "name another place with --db PATH"
+                "DB_INVALID",
+                f"cannot make {folder}: {error.strerror}; name another place with --db PATH",
+                "spoolctl doctor",
             ) from None
 
 

@@ -25,7 +25,7 @@ def single(refs: "list[tuple[str, object]]") -> bool:
 
 
 def refuse_mixture(
-    refs: "list[tuple[str, object]]", queue: "str | None", tags: "list[tuple[str, str | None]]"
+    verb: str, refs: "list[tuple[str, object]]", queue: "str | None", tags: "list[tuple[str, str | None]]"
 ) -> None:
     """For verbs that take ids or selectors: refuse both. A `--queue` beside a key says in which lane.
 
@@ -33,7 +33,8 @@ def refuse_mixture(
     """
     if refs and (tags or (queue is not None and not by_key(refs))):
         flag = "--tag" if tags else "--queue"
-        raise invalid(f"ids and {flag} exclude each other", "give one of them", flag=flag, value=None)
+        message = f"ids and {flag} exclude each other: give one of them"
+        raise invalid(message, f"spoolctl {verb} --help", flag=flag, value=None)
 
 
 def by_key(refs: "list[tuple[str, object]]") -> bool:
@@ -98,9 +99,19 @@ def not_found(missing: "list[tuple[str, object]]", queue: "str | None" = None) -
     return SpoolctlError(
         "NOT_FOUND",
         "there is no " + ", no ".join(words) + more,
-        "spoolctl list",
+        _elsewhere(missing, queue),
         {"missing": [_written(kind, value) for kind, value in missing]},
     )
+
+
+def _elsewhere(missing: "list[tuple[str, object]]", queue: "str | None") -> str:
+    """The list to look for what is missing: a key's in every lane, where one lane was asked."""
+    kind, key = missing[0]
+    if kind != "key" or queue is None:
+        return "spoolctl list"
+    from ..terminal import quoted
+
+    return "spoolctl list " + quoted(f"--key={key}")
 
 
 def _written(kind: str, value: object) -> object:

@@ -1,6 +1,6 @@
 """The text of `status`: lanes, workers, running jobs and recent deaths as tables."""
 
-from ..terminal import ago, cut, escaped, seconds, table
+from ..terminal import ago, counted, cut, escaped, seconds, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def board(data: "Row", view: "View") -> str:
     if running:
         parts.append(table(["RUNNING", "QUEUE", "TRY", "FOR", "COMMAND"], _running(running, view), view))
     if data["orphaned"]:
-        parts.append(f"{data['orphaned']} running jobs lost their worker; the next worker takes them back\n")
+        lost = counted(data["orphaned"], "running job")
+        owner, them = ("its", "it") if data["orphaned"] == 1 else ("their", "them")
+        parts.append(f"{lost} lost {owner} worker; the next worker takes {them} back\n")
     if dead:
         parts.append(table(["DEAD", "WHEN", "TRIES", "ERROR", "COMMAND"], _dead(dead, view), view))
     return "\n".join(parts)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..work.pursuit import Pursuit
 
 AT_ONCE = 500  # jobs changed in one write transaction
+SHOWN = 10  # skipped jobs that a text answer names
 
 
 def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple[list[int], bool]":
@@ -107,12 +108,21 @@ def state_of(db: "Db", job_id: int) -> str:
 def none_changed(skipped: "list[Row]", confirmed: str) -> SpoolctlError:
     """Jobs were named, and none of them could be changed; `confirmed` is the call that ends running ones."""
     blocked = any(one["code"] == "SAFETY_BLOCK" for one in skipped)
+    one = len(skipped) == 1
     return SpoolctlError(
         "CONFLICT",
-        f"none of the {len(skipped)} jobs was changed" + (", and some of them run" if blocked else ""),
+        ("the job was not changed" if one else f"none of the {len(skipped)} jobs was changed")
+        + ((", for it runs" if one else ", and some of them run") if blocked else ""),
         confirmed if blocked else "spoolctl list",
         {"skipped": skipped},
     )
+
+
+def skipped_lines(skipped: "list[Row]") -> str:
+    """The jobs that were left alone, a line each, for text answers."""
+    lines = [f"  job {one['job_id']}: {one['code']}\n" for one in skipped[:SHOWN]]
+    more = len(skipped) - len(lines)
+    return "".join(lines) + (f"  and {more} more\n" if more else "")
 
 
 def unverified_warning(pursuits: "list[Pursuit]") -> "list[tuple[str, str]]":

@@ -24,9 +24,14 @@ def run(path: str, base: "Row", ctx: "Context") -> Result:
 
     db = _adding.open_queue(ctx) if exists(ctx.spool()) else None
     stage = Stage(db)
-    _stage(stage, _lines.read(path, ctx.stdin), base, ctx)
-    repeated = stage.repeated()
-    differing = sum(_compare(stage, n, first) for n, first in repeated.items())
+    try:
+        _stage(stage, _lines.read(path, ctx.stdin), base, ctx)
+        repeated = stage.repeated()
+        differing = sum(_compare(stage, n, first) for n, first in repeated.items())
+    except SpoolctlError as error:
+        if path != "-" and "line" in error.detail:
+            error.remediation = _lines.shown(path, error.detail["line"]) or error.remediation  # type: ignore[arg-type]
+        raise
     stage.drop(list(repeated))
     stage.seal()
     if db is None:
@@ -36,7 +41,10 @@ def run(path: str, base: "Row", ctx: "Context") -> Result:
     differing += stage.differing()
     warnings: "list[tuple[str, str]]" = []
     if differing:
-        message = f"{differing} jobs are kept as they are; they differ in tags, note or schedule"
+        kept, them = ("job is kept as it is", "it differs")
+        if differing > 1:
+            kept, them = ("jobs are kept as they are", "they differ")
+        message = f"{differing} {kept}; {them} in tags, note or schedule"
         warnings.append(("IDEMPOTENCY_METADATA_DIFFERS", message))
     if answer["added"]:
         for lane in stage.due_lanes(clock.now()):
@@ -61,8 +69,7 @@ def _stage(stage: "Stage", lines: "Iterator[tuple[int, str]]", base: "Row", ctx:
     tags: "list[tuple[int, str, str]]" = []
     for n, (number, text) in enumerate(lines, 1):
         if n > limits.FROM_MAX:
-            problem = f"more than {limits.FROM_MAX} jobs in one call"
-            raise _lines.bad(number, problem, remedy="split them over several calls")
+            raise _lines.bad(number, f"more than {limits.FROM_MAX} jobs in one call: split them")
         if text[0] != "{":
             if "\0" in text:
                 raise _lines.bad(number, "a command must not hold a NUL")
@@ -99,8 +106,8 @@ def _compare(stage: "Stage", n: int, first: int) -> bool:
         raise SpoolctlError(
             "IDEMPOTENCY_CONFLICT",
             f"line {line}: key {row['key']!r} stands in line {first_line} too, "
-            f"which differs in {', '.join(fields)}",
-            "give the two lines keys of their own; nothing was added",
+            f"which differs in {', '.join(fields)}: give them keys of their own; nothing was added",
+            "spoolctl add --help",
             {"line": line, "job_id": None, "fields": fields},
         )
     return any(row[name] != other[name] for name in ("note", "asked")) or stage.tags(n) != stage.tags(first)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ..store.db import Row
 
 
+USAGE = "spoolctl add --help"
+
+
 class Submission:
     """One job as it was asked for: the row to store, its tags, and the scope of its key."""
 
@@ -54,7 +57,8 @@ def submission(
 ) -> Submission:
     """The row for parsed flag values. Raises INVALID_INPUT."""
     if not argv[0]:
-        raise invalid("the command's first word is empty", "name a program to run", flag="ARGV", value="")
+        message = "the command's first word is empty: name a program to run"
+        raise invalid(message, USAGE, flag="ARGV", value="")
     env = environment(values["env"], ctx)
     after, at = values["after"], values["at"]
     due, asked = now, None
@@ -102,13 +106,12 @@ def environment(pairs: "list[tuple[str, str | None]]", ctx: "Context") -> "dict[
         if value is None:
             value = ctx.environ.get(key)
             if value is None:
-                raise invalid(
-                    f"--env: {key!r} is not set here", f"write --env {key}=VALUE", flag="--env", value=key
-                )
+                message = f"--env: {key!r} is not set here: write --env {key}=VALUE"
+                raise invalid(message, USAGE, flag="--env", value=key)
             if len(paths.raw(value)) > limits.ENV_VALUE_MAX:
                 raise invalid(
-                    f"--env: the value of {key!r} is too long",
-                    f"values have at most {limits.ENV_VALUE_MAX} bytes",
+                    f"--env: the value of {key!r} is longer than {limits.ENV_VALUE_MAX} bytes",
+                    USAGE,
                     flag="--env",
                     value=key,
                     maximum=limits.ENV_VALUE_MAX,
@@ -122,12 +125,13 @@ def labels(pairs: "list[tuple[str, str]]") -> "dict[str, str]":
     found: "dict[str, str]" = {}
     for key, value in pairs:
         if key in found:
-            raise invalid(f"--tag: {key!r} is given twice", "give each tag key once", flag="--tag", value=key)
+            message = f"--tag: {key!r} is given twice: give each tag key once"
+            raise invalid(message, USAGE, flag="--tag", value=key)
         found[key] = value
     if len(found) > limits.TAGS_PER_JOB:
         raise invalid(
-            f"--tag: a job has at most {limits.TAGS_PER_JOB} tags",
-            "give fewer tags",
+            f"--tag: a job has at most {limits.TAGS_PER_JOB} tags, not {len(found)}: give fewer",
+            USAGE,
             flag="--tag",
             value=str(len(found)),
             maximum=limits.TAGS_PER_JOB,

@@ -19,16 +19,19 @@ _SPELLINGS = {"tags": "tag"}
 _KEYS = ("argv", "command", *_FLAGS, *_SPELLINGS)
 
 
-def bad(
-    line: int, problem: str, did_you_mean: "str | None" = None, remedy: str = "mend the line"
-) -> SpoolctlError:
-    return SpoolctlError(
-        "INVALID_INPUT",
-        f"--from: line {line}: {problem}",
-        f"{remedy}; nothing was added",
-        {"line": line},
-        did_you_mean,
-    )
+def bad(line: int, problem: str, did_you_mean: "str | None" = None) -> SpoolctlError:
+    message = f"--from: line {line}: {problem}; nothing was added"
+    return SpoolctlError("INVALID_INPUT", message, "spoolctl add --help", {"line": line}, did_you_mean)
+
+
+def shown(path: str, number: int) -> "str | None":
+    """The command that shows a line of the file, None for what can be read only once."""
+    if not os.path.isfile(paths.raw(path)):
+        return None
+    from ..terminal import quoted
+
+    word = f"./{path}" if path.startswith("-") else path
+    return f"sed -n {number}p {quoted(word)}"
 
 
 def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":
@@ -72,8 +75,8 @@ def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":
 
 def _unreadable(path: str, error: OSError) -> SpoolctlError:
     return invalid(
-        f"--from: {path!r}: {error.strerror}",
-        "name a file that can be read, or -",
+        f"--from: {path!r}: {error.strerror}; name a file that can be read, or -",
+        "spoolctl add --help" if path == "-" else paths.look(path),
         flag="--from",
         value=path,
     )

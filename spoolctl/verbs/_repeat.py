@@ -17,7 +17,9 @@ def call(verb: "Verb", args: "Args", more: "tuple[str, ...]" = (), without: "tup
     words = ["spoolctl", verb.name]
     for arg in verb.args:
         if arg.dest in args.given:
-            words += [_REFS[kind].format(value) for kind, value in getattr(args, arg.dest)]
+            refs = getattr(args, arg.dest)
+            refs = refs if isinstance(refs, list) else [refs]
+            words += [_REFS[kind].format(value) for kind, value in refs]
     for flag in verb.flags:
         if flag.dest not in args.given or flag.dest in ("json", "db", *without):
             continue
@@ -26,7 +28,7 @@ def call(verb: "Verb", args: "Args", more: "tuple[str, ...]" = (), without: "tup
             words.append(flag.name)
         else:
             for item in value if flag.repeat else [value]:
-                words += option(flag.name, _written(item))
+                words += option(flag.name, written(item))
     return " ".join(map(quoted, (*words, *more)))
 
 
@@ -35,7 +37,12 @@ def option(name: str, value: str) -> "list[str]":
     return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
-def _written(value: object) -> str:
+def written(value: object) -> str:
+    """A flag's value as it is given; no float with an exponent, which a duration has not."""
+    if isinstance(value, float) and "e" in str(value):
+        from decimal import Decimal
+
+        return format(Decimal(str(value)), "f")
     if isinstance(value, tuple):
         key, word = value
         return str(key) if word is None else f"{key}={word}"

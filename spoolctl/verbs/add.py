@@ -79,7 +79,8 @@ def run(args: Args, ctx: "Context") -> Result:
         return _from.run(getattr(args, "from"), values, ctx)
     argv = args.argv if "argv" in args.given else ["sh", "-c", args.c]
     if "c" in args.given and not args.c:
-        raise SpoolctlError("MISSING_REQUIRED", "-c needs a command line that is not empty", "-c 'COMMAND'")
+        message = "-c needs a command line that is not empty: -c 'COMMAND'"
+        raise SpoolctlError("MISSING_REQUIRED", message, "spoolctl add --help")
     now = clock.now()
     submission = _job.submission(values, argv, ctx, now, _job.captured(ctx))
     db = _adding.open_queue(ctx)
@@ -141,8 +142,7 @@ def _answer(row: "Row", deduplicated: bool) -> "Row":
 
 def text(data: "Row", view: "View") -> str:
     if "job_id" not in data:
-        ids = f": {data['first_id']} to {data['last_id']}" if data["added"] else ""
-        return f"added {data['added']} jobs{ids}, {data['deduplicated']} were there already\n"
+        return _added(data)
     from ..terminal import ago
 
     if data["deduplicated"]:
@@ -150,3 +150,12 @@ def text(data: "Row", view: "View") -> str:
     due = float(data["next_run_at"])
     when = f", due {ago(due, view)}" if due > view.now else ""
     return f"job {data['job_id']} added{when}\n"
+
+
+def _added(data: "Row") -> str:
+    from ..terminal import counted
+
+    first, last = data["first_id"], data["last_id"]
+    ids = "" if first is None else f": {first}" if first == last else f": {first} to {last}"
+    were = "was" if data["deduplicated"] == 1 else "were"
+    return f"added {counted(data['added'], 'job')}{ids}, {data['deduplicated']} {were} there already\n"

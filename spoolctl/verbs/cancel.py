@@ -63,7 +63,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    select.refuse_mixture(args.id, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, args.id, args.queue, args.tag)
     running = bool(args.running and args.yes)
     if (args.running or args.state == "running") and not running:
         raise SpoolctlError("SAFETY_BLOCK", "ending running commands needs --running --yes", _confirmed(args))
@@ -103,9 +103,8 @@ def _one(db: "Db", job_id: int, running: bool, unverified: bool, ctx: "Context")
     if state != "running":
         raise _ended(job_id, state)
     if not running:
-        raise SpoolctlError(
-            "SAFETY_BLOCK", f"job {job_id} is running", f"spoolctl cancel {job_id} --running --yes",
-        )  # fmt: skip
+        confirmed = f"spoolctl cancel {job_id} --running --yes" + (" --unverified" if unverified else "")
+        raise SpoolctlError("SAFETY_BLOCK", f"job {job_id} is running", confirmed)
     pursuits, moved = _change.pursue(db, [job_id], "cancel", unverified, ctx)
     if moved:
         return _one(db, job_id, running, unverified, ctx)
@@ -137,7 +136,7 @@ def _ended(job_id: int, state: str) -> SpoolctlError:
     return SpoolctlError(
         "CONFLICT",
         f"job {job_id} is {state} already",
-        remedies.get(state, f"spoolctl show {job_id}"),
+        remedies.get(state, "spoolctl list"),
         {"job_id": job_id, "state": state},
     )
 
@@ -184,6 +183,9 @@ def text(data: "Row", view: "View") -> str:
         if data["state"] == "running":
             return f"job {data['job_id']} is being ended\n"
         return f"job {data['job_id']} canceled\n"
+    from ..terminal import counted
+
     pending = f", {data['pending']} still being ended" if data["pending"] else ""
     skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""
-    return f"{data['canceled']} of {data['matched']} jobs canceled{pending}{skipped}\n"
+    head = f"{data['canceled']} of {counted(data['matched'], 'job')} canceled{pending}{skipped}\n"
+    return head + _change.skipped_lines(data["skipped"])

@@ -73,7 +73,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ._tails import tails
 
     refs: "list[tuple[str, object]]" = args.id
-    select.refuse_mixture(refs, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, refs, args.queue, args.tag)
     if len({ref for ref in refs if ref[0] == "id"}) > limits.FEEDBACK_MAX:
         raise _too_many(len(refs))
     db = ctx.reader()
@@ -90,7 +90,7 @@ def run(args: Args, ctx: "Context") -> Result:
             verdict["streams"] = {args.stream: verdict["streams"][args.stream]}
     if not select.single(refs):
         return Result({"jobs": verdicts})
-    commands = [ctx.with_db(command) for command in _commands(db, found[0][0])]
+    commands = [ctx.with_db(command) for command in _commands(ctx, db, found[0][0])]
     return Result(verdicts[0], [c for c in dict.fromkeys([verdicts[0]["remediation"], *commands]) if c])
 
 
@@ -111,8 +111,8 @@ def _ids(db: "Db", args: Args, refs: "list[tuple[str, object]]") -> "list[int]":
 
 def _too_many(count: int) -> SpoolctlError:
     return invalid(
-        f"more than {limits.FEEDBACK_MAX} jobs are asked for",
-        "name fewer; `spoolctl list` and `spoolctl wait` take any number",
+        f"more than {limits.FEEDBACK_MAX} jobs are asked for: name fewer; list and wait take any number",
+        "spoolctl list",
         flag="ID", value=count, maximum=limits.FEEDBACK_MAX,
     )  # fmt: skip
 
@@ -152,9 +152,8 @@ def _remediation(ctx: "Context", db: "Db", row: "Row") -> "str | None":
             return f"spoolctl show {job_id}"
         if serving.serves(db, lane, kind):
             return f"spoolctl wait {job_id}"
-        return (
-            f"spoolctl lease --queue {lane}" if kind == "payload" else serving.work_line(ctx, lane, "--drain")
-        )
+        # A payload is handed out, never run by this line.
+        return f"spoolctl show {job_id}" if kind == "payload" else serving.work_line(ctx, lane, "--drain")
     if row["state"] == "running":
         return (
             serving.work_line(ctx, lane, "--drain")
@@ -176,7 +175,7 @@ def _orphaned(db: "Db", owner: object) -> bool:
     return worker is None or identity.liveness(db.spool, worker) == identity.DEAD
 
 
-def _commands(db: "Db", row: "Row") -> "list[str]":
+def _commands(ctx: "Context", db: "Db", row: "Row") -> "list[str]":
     """What fits the verdict, best first."""
     words = {
         "queued": ("wait", "show", "cancel"),
@@ -186,11 +185,16 @@ def _commands(db: "Db", row: "Row") -> "list[str]":
         "canceled": ("retry",),
     }
     commands = [f"spoolctl {verb} {row['id']}" for verb in words.get(str(row["state"]), ())]
-    if row["state"] == "dead" and row["last_failure_reason"] == "timeout" and row["kind"] == "command":
+    if row["state"] == "dead" and row["last_failure_reason"] == "timeout":
         from ..store import jobs
         from ._again import add_line
 
-        commands.insert(1, add_line(row, jobs.tags_of(db, row["id"]), timeout=row["timeout"] * 2, key=None))
+        longer = min(row["timeout"] * 2, limits.INT64_MAX)
+        try:
+            line = add_line(ctx, row, jobs.tags_of(db, row["id"]), timeout=longer, key=None)
+            commands.insert(1, line)
+        except ValueError:
+            pass  # no line makes it again from here
     return commands
 
 

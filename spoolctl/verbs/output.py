@@ -65,8 +65,11 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..store import attempts, jobs, select
 
     if args.raw and args.stream == "both":
+        from ._repeat import call
+
         raise invalid(
-            "--raw gives one stream, not both", "--stream stdout, or --stream stderr",
+            "--raw gives one stream, not both: --stream stdout, or --stream stderr",
+            call(SPEC, args, ("--stream", "stdout"), without=("stream",)),
             flag="--stream", value="both", choices=list(STREAMS),
         )  # fmt: skip
     db = ctx.reader()

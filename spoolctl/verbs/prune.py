@@ -91,7 +91,10 @@ def run(args: Args, ctx: "Context") -> Result:
 
         compact(db)
     if tally.left:
-        ctx.note(f"the output of {tally.left} jobs cannot be removed; the next prune tries again")
+        from ..terminal import counted
+
+        jobs = counted(tally.left, "job")
+        ctx.note(f"the output of {jobs} cannot be removed; the next prune tries again")
     return Result(answer)
 
 
@@ -103,11 +106,12 @@ def _again(args: Args, word: str) -> str:
 
 
 def text(data: "Row", view: "View") -> str:
-    from ..terminal import size
+    from ..terminal import counted, size
 
     jobs, freed = int(data["deleted_jobs"]), int(data["freed_bytes"])
     verb = "would delete" if data["dry_run"] else "deleted"
-    history = f"{data['deleted_attempts']} attempts, {data['deleted_events']} events"
-    line = f"{verb} {jobs} jobs, {history}; {size(freed)} of output\n"
+    history = f"{counted(data['deleted_attempts'], 'attempt')}, {counted(data['deleted_events'], 'event')}"
+    line = f"{verb} {counted(jobs, 'job')}, {history}; {size(freed)} of output\n"
     stayed = int(data["matched"]) - jobs
-    return line + (f"{stayed} jobs were retried meanwhile and stay\n" if stayed else "")
+    were = "was retried meanwhile and stays" if stayed == 1 else "were retried meanwhile and stay"
+    return line + (f"{counted(stayed, 'job')} {were}\n" if stayed else "")

@@ -59,7 +59,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    select.refuse_mixture(args.id, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, args.id, args.queue, args.tag)
     db = ctx.writer()
     ids, _ = _change.named_or_selected(args, db, ("dead",))
     if select.single(args.id):
@@ -103,18 +103,29 @@ def _key_taken(job_id: int, holder: int) -> SpoolctlError:
 def _refused(db: "Db", job_id: int, state: str, now_too: bool) -> SpoolctlError:
     from ..store import jobs
 
-    remedy = f"spoolctl show {job_id}"
     message = f"job {job_id} is {state}"
     row = jobs.get(db, job_id)
+    remedy = f"spoolctl show {job_id}" if row is not None else "spoolctl list"
     if state == "queued" and row is not None:
         due = now_too or row["next_run_at"] <= clock.now()
         message += " already" + (", and due" if due else "")
         remedy = remedy if due else f"spoolctl retry {job_id} --now"
-    elif state == "done" and row is not None:
-        from ._again import add_line
-
-        remedy = add_line(row, jobs.tags_of(db, job_id))
     return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": state})
+
+
+def _done(ctx: "Context", db: "Db", job_id: int) -> SpoolctlError:
+    """The CONFLICT of a job that is done, with the line that makes it again, where there is one."""
+    from ..store import jobs
+    from ._again import add_line
+
+    row = jobs.get(db, job_id)
+    message, remedy = f"job {job_id} is done already: add it again", f"spoolctl show {job_id}"
+    if row is not None:
+        try:
+            remedy = add_line(ctx, row, jobs.tags_of(db, job_id))
+        except ValueError as error:
+            message = f"job {job_id} is done already, and no line adds it again: {error}"
+    return SpoolctlError("CONFLICT", message, remedy, {"job_id": job_id, "state": "done"})
 
 
 def _running(job_id: int) -> SpoolctlError:
@@ -128,7 +139,7 @@ def _one(db: "Db", job_id: int, args: Args, ctx: "Context") -> Result:
         return Result({"job_id": job_id, "state": "queued"}, commands)
     refused = left[job_id]
     if refused is not None:
-        raise refused
+        raise _done(ctx, db, job_id) if refused.detail.get("state") == "done" else refused
     if not args.force:
         raise _running(job_id)
     pursuits, moved = _change.pursue(db, [job_id], "requeue", bool(args.unverified), ctx)
@@ -180,5 +191,8 @@ def _many(db: "Db", ids: "list[int]", args: Args, ctx: "Context") -> Result:
 def text(data: "Row", view: "View") -> str:
     if "job_id" in data:
         return f"job {data['job_id']} is {'queued' if data['state'] == 'queued' else 'being ended'}\n"
+    from ..terminal import counted
+
     skipped = f", {len(data['skipped'])} skipped" if data["skipped"] else ""
-    return f"{data['retried']} of {data['matched']} jobs queued again{skipped}\n"
+    head = f"{data['retried']} of {counted(data['matched'], 'job')} queued again{skipped}\n"
+    return head + _change.skipped_lines(data["skipped"])

@@ -146,12 +146,21 @@ def _timeout(args: Args, ctx: "Context", awaited: "Awaited") -> SpoolctlError:
         ctx.warnings += _unserved(ctx, awaited)
     pending, settled = awaited.left(), awaited.settled_rows()
     total, number = len(awaited.ids), len(awaited.ids) - len(pending)
-    remediation = f"spoolctl wait {_spans(pending)}"
+    spans, over = _spans(pending), _spans(list(settled)) if number == len(settled) else None
+    if spans is None:
+        from ._repeat import call
+
+        remediation = call(SPEC, args)
+    else:
+        remediation = f"spoolctl wait {spans}"
     if number:
-        remediation += f"  # settled: {_spans(list(settled)) if number == len(settled) else number}"
+        remediation += f"  # settled: {over or number}"
+    from ..terminal import counted
+
+    have = "has" if len(pending) == 1 else "have"
     return SpoolctlError(
         "TIMEOUT",
-        f"{len(pending)} of {total} jobs have not settled within {args.timeout} s",
+        f"{len(pending)} of {counted(total, 'job')} {have} not settled within {args.timeout} s",
         remediation,
         {
             "settled": {str(job_id): _job(args, awaited.db, row) for job_id, row in settled.items()},
@@ -160,8 +169,8 @@ def _timeout(args: Args, ctx: "Context", awaited: "Awaited") -> SpoolctlError:
     )
 
 
-def _spans(ids: "list[int]", most: int = 20) -> str:
-    """Ids as words that `wait` takes: runs of three and more as A-B; past `most` words `...`."""
+def _spans(ids: "list[int]", most: int = 20) -> "str | None":
+    """Ids as words that `wait` takes, runs of three and more as A-B; None past `most` words."""
     words: "list[str]" = []
     ids = sorted(ids)
     start = 0
@@ -171,7 +180,7 @@ def _spans(ids: "list[int]", most: int = 20) -> str:
             end += 1
         words += [f"{ids[start]}-{ids[end]}"] if end - start > 1 else [str(i) for i in ids[start : end + 1]]
         start = end + 1
-    return " ".join(words if len(words) <= most else [*words[:most], "..."])
+    return " ".join(words) if len(words) <= most else None
 
 
 def _answer(args: Args, db: "Db", awaited: "Awaited") -> "Row":

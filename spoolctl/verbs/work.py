@@ -152,13 +152,16 @@ def _answer(shift: "Shift") -> "Row":
 
 
 def text(data: "Row", view: "View") -> str:
+    from ..terminal import counted
+
     if "claimed" in data:
         if not data["claimed"]:
             return "nothing to run\n"
         return f"job {data['job_id']} attempt {data['attempt_no']}: {data['result']} ({data['job_state']})\n"
     if "drained" not in data:
-        return f"stopped after {data['executed']} attempts\n"
+        return f"stopped after {counted(data['executed'], 'attempt')}\n"
     head = "drained" if data["drained"] else "stopped before the lane had settled"
-    counts = f"{data['executed']} attempts: {data['succeeded']} succeeded, {data['failed']} failed"
+    run = counted(data["executed"], "attempt")
+    counts = f"{run}: {data['succeeded']} succeeded, {data['failed']} failed"
     held = f"; unsettled: {', '.join(map(str, data['unsettled']))}" if data["unsettled"] else ""
-    return f"{head}: {counts}, {data['dead']} jobs dead{held}\n"
+    return f"{head}: {counts}, {counted(data['dead'], 'job')} dead{held}\n"

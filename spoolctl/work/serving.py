@@ -1,6 +1,7 @@
 """Whether a live worker serves a lane, and what to say when none does."""
 
 from .. import config
+from ..contract.types import LANE, BadValue
 from ..store import workers
 from ..store.db import Db
 from . import identity
@@ -15,7 +16,12 @@ def serves(db: Db, lane: str, kind: str = "command") -> bool:
 
 
 def work_line(ctx: "Context", lane: str, *words: str) -> str:
-    """The line that starts a worker for a lane; the lane goes without saying where every default names it."""
+    """The line that starts a worker for a lane; the lane goes without saying where every default names it.
+    A damaged row's lane may be no name that a line could give."""
+    try:
+        LANE.parse(lane)
+    except BadValue:
+        return "spoolctl doctor"
     plain = lane == config.DEFAULTS["queue"] == ctx.config().defaults["queue"]
     return " ".join(["spoolctl work", *words] + ([] if plain else ["--queue", lane]))
 

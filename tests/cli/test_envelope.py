@@ -53,7 +53,7 @@ def test_in_text_mode_a_refusal_goes_to_stderr_with_a_hint(spool):
     assert answer.out == b""
     lines = answer.err.splitlines()
     assert lines[0].startswith("spoolctl: UNKNOWN_COMMAND: ")
-    assert lines[1] == "hint: spoolctl --help"
+    assert lines[1] == "hint: spoolctl list --help"
     assert lines[2] == "did you mean list?"
     assert answer.exit == 1
 

@@ -39,7 +39,7 @@ def test_what_would_write_refuses_a_remote_file_system_and_reading_does_not(spoo
         error = spool.run(words[0], "--json", *words[1:], check=3).error
         assert error["code"] == "DB_INVALID"
         assert kind in error["message"]
-        assert "--db" in error["remediation"]
+        assert "--db" in error["message"]
     # A new one is not even made there, however deep below the mount it would lie.
     new = spool.path / "a" / "b" / "queue.db"
     assert spool.run("add", "--json", "--db", str(new), "--", "true", check=3).code == "DB_INVALID"

@@ -193,7 +193,7 @@ def test_a_reader_that_opened_the_old_schema_is_told_to_restart(tmp_path, two_st
         with pytest.raises(SpoolctlError) as caught, old.write():
             pytest.fail("a transaction began")
     assert caught.value.code == "DB_INVALID"
-    assert "restart" in caught.value.remediation
+    assert "restart" in caught.value.message
     old.close()
 
 

@@ -104,7 +104,7 @@ def test_a_newer_schema_is_refused_and_says_to_upgrade(spool, version):
     spool.run("list")
     refused_by_all(spool)
     error = spool.run("list", "--json").error
-    assert "upgrade spoolctl" in error["remediation"]
+    assert "upgrade spoolctl" in error["message"]
     assert str(version) in error["message"]
 
 
@@ -215,7 +215,7 @@ def test_a_database_mounted_as_a_file_is_not_worked(spool):
         return checked(Answer(words, done.returncode, done.stdout, done.stderr), {}, check=status)
 
     error = refused(drained(line, 3), "DB_INVALID")
-    assert "mount the directory" in error["remediation"]
+    assert "mount the directory" in error["message"]
     assert sorted(path.name for path in other.parent.iterdir()) == ["queue.db"]
     # By its own name, and where the directory is mounted, it is one queue.
     whole = ["unshare", "--mount", "sh", "-ec", script, str(spool.db.parent), str(other.parent)]
@@ -309,7 +309,7 @@ def test_a_write_after_a_migration_underneath_is_refused(tmp_path):
     with pytest.raises(SpoolctlError) as caught, db.write():
         pytest.fail("a transaction began")
     assert caught.value.code == "DB_INVALID"
-    assert "restart" in caught.value.remediation
+    assert "restart" in caught.value.message
     db.close()
 
 

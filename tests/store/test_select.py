@@ -185,12 +185,12 @@ def test_one_plain_id_or_key_gives_the_single_form():
 
 
 def test_ids_and_selectors_exclude_each_other_but_a_key_takes_a_lane():
-    select.refuse_mixture([("key", "k")], "lane", [])
-    select.refuse_mixture([], "lane", [("t", None)])
+    select.refuse_mixture("wait", [("key", "k")], "lane", [])
+    select.refuse_mixture("wait", [], "lane", [("t", None)])
     for refs, queue, tags in (
         ([("id", 1)], "lane", []),
         ([("id", 1)], None, [("t", "x")]),
         ([("key", "k")], "lane", [("t", "x")]),
     ):
         with pytest.raises(SpoolctlError, match="exclude each other"):
-            select.refuse_mixture(refs, queue, tags)
+            select.refuse_mixture("wait", refs, queue, tags)

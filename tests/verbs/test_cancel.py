@@ -84,7 +84,13 @@ def test_a_list_says_what_became_of_each(spool):
     }
     answer = cancel(spool, f"{over}-{b}", check=5)
     assert answer.error["detail"] == {"skipped": [{"job_id": n, "code": "CONFLICT"} for n in (over, a, b)]}
-    assert spool.run("cancel", f"{spool.add()}-99", check=0).text == "1 of 1 jobs canceled\n"
+    assert spool.run("cancel", f"{spool.add()}-99", check=0).text == "1 of 1 job canceled\n"
+    twelve = [spool.add() for _ in range(12)]
+    spool.json("cancel", *map(str, twelve))
+    last = spool.add()
+    lines = spool.run("cancel", f"{twelve[0]}-{last}", check=0).text.splitlines()
+    assert lines[0] == "1 of 13 jobs canceled, 12 skipped"
+    assert lines[1:] == [*(f"  job {job}: CONFLICT" for job in twelve[:10]), "  and 2 more"]
 
 
 def test_selectors_take_queued_jobs_only(spool):

@@ -202,7 +202,7 @@ def test_output_that_cannot_be_removed_is_tried_again_by_the_next(spool, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", unlink)
         answer = spool.run("prune", "--older-than", "0", "--yes", check=0)
-    assert "output of 1 jobs cannot be removed" in answer.err
+    assert "output of 1 job cannot be removed" in answer.err
     assert (kept(spool), folders(spool), rows(spool, "SELECT * FROM pruned")) == ([], [2], [(2,)])
     prune(spool, "--yes")
     assert (folders(spool), rows(spool, "SELECT * FROM pruned")) == ([], [])

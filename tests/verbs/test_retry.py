@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from support import alive, clean_env, wait_until
+from support import alive, clean_env, wait_until, words_of
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -61,9 +61,9 @@ def test_a_dead_job_is_fresh_again_and_runs(spool):
 def test_text(spool):
     job, other = dead(spool), dead(spool)
     assert spool.run("retry", str(job), check=0).text == f"job {job} is queued\n"
-    assert spool.run("retry", "--all-dead", check=0).text == "1 of 1 jobs queued again\n"
+    assert spool.run("retry", "--all-dead", check=0).text == "1 of 1 job queued again\n"
     assert spool.run("retry", str(job), str(canceled(spool)), check=0).text == (
-        "1 of 2 jobs queued again, 1 skipped\n"
+        f"1 of 2 jobs queued again, 1 skipped\n  job {job}: CONFLICT\n"
     )
     answer = spool.run("retry", str(other), check=5)
     assert answer.err == (
@@ -84,7 +84,7 @@ def test_the_line_that_repeats_a_done_job_makes_the_same_job(spool, words):
     job = spool.add("--cwd", "a dir", "-q", "lane", *words)
     spool.work("--queue", "lane", check=0)
     refused = retry(spool, str(job), check=5)
-    line = shlex.split(refused.error["remediation"])
+    line = words_of(refused.error["remediation"])
     assert line[:2] == ["spoolctl", "add"]
     again = spool.run("add", "--json", *line[2:], cwd="/", env={"SPOOLCTL_DB": str(spool.db)}, check=0)
     names = ("argv", "cwd", "queue")

@@ -318,5 +318,4 @@ def test_progress_goes_to_a_terminal_only_and_is_wiped(spool):
     [([5], "5"), ([1, 2], "1 2"), ([3, 1, 2], "1-3"), ([1, 3, 4, 5, 9], "1 3-5 9"), (range(1, 99, 2), None)],
 )
 def test_ids_are_spelled_as_the_words_that_wait_takes(ids, words):
-    spelled = verb._spans(list(ids))
-    assert spelled == words if words else spelled.endswith(" 39 ...")
+    assert verb._spans(list(ids)) == words

@@ -183,7 +183,7 @@ def test_progress_is_told_on_stderr_a_line_an_attempt(spool):
     assert lines[0].endswith(": dead")
     assert lines[1].startswith("spoolctl: job 2 attempt 1 succeeded in ")
     assert len(lines) == 2
-    assert answer.text == "drained: 2 attempts: 1 succeeded, 1 failed, 1 jobs dead\n"
+    assert answer.text == "drained: 2 attempts: 1 succeeded, 1 failed, 1 job dead\n"
 
 
 def test_a_worker_that_waits_makes_the_database_and_takes_what_comes(spool):

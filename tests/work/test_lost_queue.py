@@ -59,7 +59,7 @@ def test_a_worker_of_an_older_schema_finishes_what_runs_and_asks_for_a_restart(s
     change(spool, f"UPDATE jobs SET next_run_at = 1 WHERE id = {queued}")
     time.sleep(0.5)  # the delayed job's time has come, and nobody may claim it
     (spool.path / "go").touch()
-    assert "restart" in refused(finish(worker, 20, check=3), "DB_INVALID")["remediation"]
+    assert "restart" in refused(finish(worker, 20, check=3), "DB_INVALID")["message"]
     change(spool, "PRAGMA user_version = 1")
     assert (spool.state(job), spool.state(queued)) == ("done", "queued")
     assert told(spool, queued) == ["added"]
@@ -112,4 +112,4 @@ def test_a_fault_of_ours_is_told_although_its_trace_has_no_place(spool, monkeypa
     monkeypatch.setattr(verb, "run", broken)
     error = spool.run("list", "--json", check=3).error
     assert error["code"] == "INTERNAL"
-    assert "SPOOLCTL_DEBUG=1" in error["remediation"]
+    assert "SPOOLCTL_DEBUG=1" in error["message"]

@@ -172,8 +172,12 @@ def test_a_worker_that_is_shut_out_of_its_queue_ends_its_trees_and_says_so(perso
         wait_until(lambda: user.json("status")["workers"])
     folder = user.path / ".spoolctl"
     folder.chmod(0)
-    error = refused(finish(worker, 20, check=3), "DB_READONLY")
-    assert error["message"] == f"{folder}/queue.db: Permission denied"
+    error = refused(
+        finish(worker, 20, check=3),
+        "DB_READONLY",
+    )
+    assert error["message"].startswith(f"{folder}/queue.db: Permission denied; make ")
+    assert error["remediation"] == "spoolctl doctor"
     assert leader is None or not alive(leader)
     folder.chmod(0o700)
     if busy:  # the next one brings it back: the first could not say what became of it
