@@ -42,7 +42,7 @@ def made():
     """{path below the root: text}."""
     specs, shapes = registry.specs(), registry.shapes()
     told = capabilities.document(specs, shapes)
-    files = {"schemas/envelope.json": pretty(schemas.envelope(shapes))}
+    files = {"schemas/envelope.json": pretty(schemas.envelope(specs, shapes))}
     for verb, spec in specs.items():
         files[f"schemas/{verb}.json"] = pretty(schemas.answer(spec, shapes))
     for name, shape in schemas.streams(shapes).items():

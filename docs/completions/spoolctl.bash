@@ -242,7 +242,7 @@ __spoolctl_flag() {
     'robot-docs --json') kind='' gone=--json ;;
     'robot-docs --help' | 'robot-docs -h') kind='' gone='--help -h' ;;
     'capabilities --verb') kind=nothing gone='--verb --section' ;;
-    'capabilities --section') kind='words tool_name tool_version contract_version contract_policy features output_modes schemas_uri robot_docs_uri global_flags exit_codes error_codes job_states job_transitions attempt_states events failure_reasons code_registry limits env env_vars config probe_vocabularies scheduling execution totality verbs' gone='--section --verb' ;;
+    'capabilities --section') kind='words tool_name tool_version contract_version contract_policy features output_modes schemas_uri robot_docs_uri global_flags exit_codes error_codes job_states job_transitions attempt_states events failure_reasons code_registry limits env env_vars config probe_vocabularies scheduling execution parsing totality verbs' gone='--section --verb' ;;
     'capabilities --json') kind='' gone=--json ;;
     'capabilities --help' | 'capabilities -h') kind='' gone='--help -h' ;;
     'schema --verb') kind=nothing gone=--verb ;;

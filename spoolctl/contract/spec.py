@@ -64,6 +64,8 @@ class Verb:
     modes: of `envelope`, `frames`, `raw`, `text`. interrupts: whether it may end a running command.
     bounded_by: {dest, or "" for every call: words that make a call with it, which may wait for long, end
     soon}; where there are several, the first that the rest of the line does not exclude.
+    raw_with: {dest: its values that go with --raw}. only_with_key: dests that go with named jobs only where
+    one of these is `key:KEY`. any_place: whether it answers also where the database's place is malformed.
     """
 
     def __init__(
@@ -89,6 +91,9 @@ class Verb:
         safety: str = "",
         interrupts: bool = False,
         bounded_by: "dict[str, tuple[tuple[str, ...], ...]] | None" = None,
+        raw_with: "dict[str, tuple[str, ...]] | None" = None,
+        only_with_key: "tuple[str, ...]" = (),
+        any_place: bool = False,
     ) -> None:
         self.name = name
         self.summary = summary
@@ -111,6 +116,9 @@ class Verb:
         self.safety = safety
         self.interrupts = interrupts
         self.bounded_by = bounded_by or {}
+        self.raw_with = raw_with or {}
+        self.only_with_key = only_with_key
+        self.any_place = any_place
 
     def flag(self, dest: str) -> "Flag | None":
         return next((f for f in self.flags if f.dest == dest), None)

@@ -3,7 +3,7 @@
 from .. import CONTRACT_VERSION, __version__
 from ..contract import states
 from ..contract.spec import BEFORE_VERB, Verb
-from . import codes, environment, limits, rules, values, verbs
+from . import codes, environment, limits, rules, schemas, signature, values, verbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def document(specs: "dict[str, Verb]", shapes: "Json") -> "Json":
         "robot_docs_uri": "spoolctl robot-docs guide",
         "global_flags": _global_flags(),
         "exit_codes": codes.exits(),
-        "error_codes": list(codes.described(specs)),
+        "error_codes": list(schemas.errors_of(specs)),
         "job_states": list(states.JOB_STATES),
         "job_transitions": {state: list(after) for state, after in states.TRANSITIONS.items()},
         "attempt_states": list(states.ATTEMPT_STATES),
@@ -53,18 +53,20 @@ def document(specs: "dict[str, Verb]", shapes: "Json") -> "Json":
         "probe_vocabularies": values.vocabularies(specs),
         "scheduling": rules.scheduling(specs),
         "execution": rules.execution(specs),
+        "parsing": rules.parsing(),
         "totality": rules.totality(),
-        "verbs": {name: verbs.verb(spec, shapes[name]) for name, spec in specs.items()},
+        "verbs": {name: verbs.verb(spec, shapes[name], list(specs)) for name, spec in specs.items()},
     }
 
 
 def of_verb(name: str, specs: "dict[str, Verb]", shapes: "Json") -> "Json":
-    return verbs.verb(specs[name], shapes[name])
+    return verbs.verb(specs[name], shapes[name], list(specs))
 
 
 def _global_flags() -> "Json":
     return {
         "flags": [values.flag(item) for item in BEFORE_VERB],
+        "answers": {"--help": signature.of(schemas.TEXT), "--version": signature.of(schemas.VERSION)},
         "db_scope": "--db belongs to every verb that opens or resolves the database, before the verb "
         "or behind it; anywhere else it is UNKNOWN_FLAG",
     }

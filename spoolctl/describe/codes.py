@@ -2,6 +2,7 @@
 
 from ..contract.spec import Verb
 from ..errors import ERRORS, EXITS, WARNINGS
+from .schemas import errors_of, warnings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,16 +51,10 @@ def exits() -> "Json":
     return found
 
 
-def described(specs: "dict[str, Verb]") -> "tuple[str, ...]":
-    """The error codes that some verb, or the tool itself, may answer with."""
-    used = {code for spec in specs.values() for code in spec.errors} | {"UNKNOWN_COMMAND"}
-    return tuple(code for code in ERRORS if code in used)
-
-
 def registry(specs: "dict[str, Verb]") -> "Json":
     """Every code with where it appears: `errors`, `warnings`, or a skipped job's code."""
     found: "Json" = {}
-    for code in described(specs):
+    for code in errors_of(specs):
         status, meaning = ERRORS[code]
         verbs = [name for name, spec in specs.items() if code in spec.errors]
         skipped = ["data.skipped"] if code in ("CONFLICT", "IDEMPOTENCY_CONFLICT", "SAFETY_BLOCK") else []
@@ -71,16 +66,14 @@ def registry(specs: "dict[str, Verb]") -> "Json":
             **_example(code),
             "verbs": verbs,
         }
-    for code, meaning in WARNINGS.items():
-        verbs = [name for name, spec in specs.items() if code in spec.warnings]
-        if verbs:
-            found[code] = {
-                "appears_in": ["warnings"],
-                "summary": meaning,
-                "retryable": False,
-                **_example(code),
-                "verbs": verbs,
-            }
+    for code in warnings_of(specs):
+        found[code] = {
+            "appears_in": ["warnings"],
+            "summary": WARNINGS[code],
+            "retryable": False,
+            **_example(code),
+            "verbs": [name for name, spec in specs.items() if code in spec.warnings],
+        }
     return found
 
 

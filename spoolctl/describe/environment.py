@@ -34,13 +34,14 @@ def env_texts() -> "Json":
 
 def env_vars(specs: "dict[str, Verb]") -> "Json":
     """What spoolctl reads, as exactly as a flag."""
-    everywhere = list(specs)
+    everywhere, refused = list(specs), verdict("INVALID_INPUT")
     colourful = [name for name, spec in specs.items() if "text" in spec.modes]
     return {
-        env.DB: _variable(
-            env.DB, types.PATH.describe(), [name for name, spec in specs.items() if spec.db], "--db",
-            {"empty": verdict("INVALID_INPUT"), "out_of_range": verdict("INVALID_INPUT")},
-        ),
+        env.DB: {
+            **_variable(env.DB, types.PATH.describe(), [n for n, spec in specs.items() if spec.db], "--db"),
+            "malformed_expectations": {"empty": refused, "out_of_range": refused},
+            "accepted_malformed_by": [name for name, spec in specs.items() if spec.any_place],
+        },
         env.STDERR: _variable(env.STDERR, _word("off"), everywhere),
         env.DEBUG: _variable(env.DEBUG, _word("1"), everywhere),
         "NO_COLOR": _variable("NO_COLOR", _word("any text"), colourful),
@@ -53,9 +54,8 @@ def _word(grammar: str) -> "Json":
     return {"type": "word", "minimum": None, "maximum": None, "unbounded": True, "grammar": grammar}
 
 
-def _variable(
-    name: str, facts: "Json", verbs: "list[str]", flag: "str | None" = None, refused: "Json | None" = None
-) -> "Json":
+def _variable(name: str, facts: "Json", verbs: "list[str]", flag: "str | None" = None) -> "Json":
+    """`verbs` are those that read it."""
     return {
         "description": READ[name],
         "type": facts["type"],
@@ -67,7 +67,7 @@ def _variable(
         "grammar": facts["grammar"],
         "shadowed_by": flag,
         "consumed_by": verbs,
-        "malformed_expectations": refused or {},
+        "malformed_expectations": {},
     }
 
 

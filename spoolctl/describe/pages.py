@@ -147,6 +147,7 @@ def _states(told: "Json") -> str:
     for name in ("max_retries", "max_crashes"):
         parts.append(f"- {name}: {'; '.join(_budget(rules[name]))}")
     for title, facts in (
+        ("The command line", told["parsing"]),
         ("Scheduling", told["scheduling"]),
         ("The tree of a command", told["execution"]["tree"]),
         ("Recovery", told["execution"]["recovery"]),

@@ -177,6 +177,24 @@ def _recovery() -> "Json":
     }
 
 
+def parsing() -> "Json":
+    """How a command line is read, and in which order it is refused (SPEC 2.1, 2.3)."""
+    return {
+        "order_of_refusal": ["syntax", "values", "exclusions", "safety", "database", "NOT_FOUND", "state"],
+        "flags": "never abbreviated; --flag VALUE or --flag=VALUE, in any order, before or behind arguments; "
+        "a second one of the same flag is refused unless it is repeatable",
+        "values": "the next word, whatever it looks like, unless it is a flag of the verb or --",
+        "negative_numbers": "a word such as -5 or -.5 is a value, not a flag",
+        "double_dash": "ends the flags; behind the first one of add every word belongs to the command",
+        "ids": "where an ID is taken key:KEY names the newest job with the key, in --queue where given; "
+        "where several are taken A-B names those from A to B; an ID given twice counts once",
+        "suggestions": "did_you_mean: the known word within two edits, two neighbours in the wrong order "
+        "being one",
+        "several": "mutually_exclusive: not both; needs: one of those named; one_of: at least one",
+        "data_hash": "sha256 of data as JSON with sorted keys, separators , and :, and ASCII alone",
+    }
+
+
 def totality() -> "Json":
     """What each output mode owes its reader, for every input."""
     return {

@@ -87,7 +87,18 @@ def _envelope(
     return shape
 
 
-def envelope(shapes: "Shapes") -> "Schema":
+def errors_of(specs: "dict[str, Verb]") -> "tuple[str, ...]":
+    """The error codes that some verb, or the tool itself, may answer with."""
+    used = {code for spec in specs.values() for code in spec.errors} | {"UNKNOWN_COMMAND"}
+    return tuple(code for code in ERRORS if code in used)
+
+
+def warnings_of(specs: "dict[str, Verb]") -> "tuple[str, ...]":
+    used = {code for spec in specs.values() for code in spec.warnings}
+    return tuple(code for code in WARNINGS if code in used)
+
+
+def envelope(specs: "dict[str, Verb]", shapes: "Shapes") -> "Schema":
     """The schema of every answer, whatever the verb; its `data` has the schema of the verb."""
     together: "dict[str, list[Schema]]" = {}
     for verb in shapes.values():
@@ -97,7 +108,7 @@ def envelope(shapes: "Shapes") -> "Schema":
     return {
         "$schema": DIALECT,
         "title": "an answer of spoolctl",
-        **_envelope({"type": "object"}, more, *_ALL),
+        **_envelope({"type": "object"}, more, errors_of(specs), warnings_of(specs)),
     }
 
 
@@ -118,12 +129,12 @@ def streams(shapes: "Shapes") -> "Schema":
     return {name: shape for verb in shapes.values() for name, shape in verb["streams"].items()}
 
 
-def document(shapes: "Shapes", verb: "str | None" = None) -> "Schema":
+def document(specs: "dict[str, Verb]", shapes: "Shapes", verb: "str | None" = None) -> "Schema":
     """The data of the verb `schema`; with `verb` only that one's."""
     chosen = shapes if verb is None else {verb: shapes[verb]}
     return {
         "dialect": DIALECT,
-        "envelope_schema": envelope(shapes),
+        "envelope_schema": envelope(specs, shapes),
         "verbs": {name: found["data"] for name, found in chosen.items()},
         "streams": streams(chosen),
     }

@@ -4,7 +4,7 @@ What a malformed value gets is what the parser does for every flag alike (SPEC 2
 """
 
 from ..contract.spec import Arg, Flag, Verb
-from ..contract.types import BadValue, Type, is_utf8
+from ..contract.types import BadValue, Type, VerbName, is_utf8
 from ..errors import ERRORS
 
 TYPE_CHECKING = False
@@ -23,7 +23,8 @@ def verdict(code: str) -> "Json":
     return {"code": code, "exit_code": ERRORS[code][0]}
 
 
-def flag(item: Flag) -> "Json":
+def flag(item: Flag, verbs: "list[str] | None" = None) -> "Json":
+    """`verbs` are the words of a flag that takes the name of a verb; its type does not know them."""
     kind = item.type
     default: object = item.default
     if kind is None:
@@ -44,6 +45,10 @@ def flag(item: Flag) -> "Json":
         "value_required": kind is not None,
         "malformed_expectations": _of_flag(item),
     }
+    if isinstance(kind, VerbName) and verbs:
+        found["choices"] = verbs
+        found["unbounded"] = False
+        found["malformed_expectations"]["bad_type"] = verdict("INVALID_INPUT")
     if item.config:
         found["config_key"] = f"defaults.{item.config}"
     return found
@@ -77,7 +82,9 @@ def _of_type(kind: Type) -> "Json":
 
 def _of_flag(item: Flag) -> "Json":
     refused = verdict("INVALID_INPUT")
-    twice = {} if item.repeat else {"given_twice": refused}
+    # Behind --help nothing is read any more, not even a second one.
+    once = item.repeat or item.dest == "help"
+    twice = {} if once else {"given_twice": refused}
     if item.type is None:
         return {"value_given": refused, **twice}
     return {"missing_value": refused, "value_is_another_flag": refused, **_of_type(item.type), **twice}

@@ -13,21 +13,24 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT = 30  # seconds in which a call that is bounded has answered, on any machine
 
 
-def verb(spec: Verb, shapes: "Json") -> "Json":
-    """`shapes` are the verb's own, as Context.shapes gives them."""
+def verb(spec: Verb, shapes: "Json", names: "list[str]") -> "Json":
+    """`shapes` are the verb's own, as Context.shapes gives them; `names` are those of all verbs."""
     args = [values.arg(item) for item in spec.args]
+    flags = [values.flag(item, names) for item in spec.flags]
     found: "Json" = {
         "summary": spec.summary,
         "description": spec.description,
         "args": args,
         "positionals": args,
-        "flags": [values.flag(item) for item in spec.flags],
+        "flags": flags,
         "mutually_exclusive": [[spec.spelled(a), spec.spelled(b)] for a, b in spec.exclusive],
         "needs": {spec.spelled(a): [spec.spelled(b) for b in others] for a, others in spec.needs.items()},
         "one_of": [spec.spelled(dest) for dest in spec.one_of],
+        "only_with_key": [spec.spelled(dest) for dest in spec.only_with_key],
         "output_modes": list(spec.modes),
         "output_schema": shapes["data"],
         "data_schema": signature.of(shapes["data"]),
+        "meta_schema": {key.rstrip("_"): shape for key, shape in shapes["meta"].items()},
         "schema_ref": schema_ref(spec.name),
         "json": {"flag": "--json", "mode": "envelope", "schema_ref": schema_ref(spec.name)},
         "text": {"mode": "text", "contract": False},
@@ -39,7 +42,7 @@ def verb(spec: Verb, shapes: "Json") -> "Json":
         "idempotent": spec.idempotent,
         "stdin": spec.stdin or None,
         "examples": [list(example) for example in spec.examples],
-        "probe_hints": _hints(spec),
+        "probe_hints": _hints(spec, args + flags),
     }
     if spec.safety:
         found["safety"] = spec.safety
@@ -52,7 +55,11 @@ def verb(spec: Verb, shapes: "Json") -> "Json":
             "data_schemas": {name: signature.of(shape) for name, shape in shapes["streams"].items()},
         }
     if "raw" in spec.modes:
-        found["raw"] = {"selector": "--raw", "content": "the exact bytes, and nothing else"}
+        found["raw"] = {
+            "selector": "--raw",
+            "only_with": {spec.spelled(dest): list(words) for dest, words in spec.raw_with.items()},
+            "content": "the exact bytes, and nothing else",
+        }
     return found
 
 
@@ -60,11 +67,11 @@ def schema_ref(name: str) -> str:
     return f"schemas/{name}.json"
 
 
-def _hints(spec: Verb) -> "Json":
+def _hints(spec: Verb, items: "list[Json]") -> "Json":
     """What a tester may derive, and how it keeps a call from waiting."""
-    categories = ["valid", "unknown"]
-    if spec.args or any(flag.type is not None for flag in spec.flags):
-        categories += ["boundary", "malformed"]
+    categories = ["valid", "unknown", "malformed"]
+    if any(item["malformed_expectations"].get("out_of_range") for item in items):
+        categories.append("boundary")
     if (
         spec.one_of
         or spec.needs

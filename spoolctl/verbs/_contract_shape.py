@@ -49,9 +49,11 @@ _VERB = s.obj(
     mutually_exclusive=s.arr(_WORDS),
     needs=s.table(_WORDS),
     one_of=_WORDS,
+    only_with_key=_WORDS,
     output_modes=_WORDS,
     output_schema={"type": "object"},
     data_schema=s.STR,
+    meta_schema={"type": "object"},
     schema_ref=s.STR,
     json=s.obj(flag=s.STR, mode=s.STR, schema_ref=s.STR),
     text=s.obj(mode=s.STR, contract=s.BOOL),
@@ -67,7 +69,7 @@ _VERB = s.obj(
     safety_=s.STR,
     interrupts_process_=s.BOOL,
     frames_=s.obj(selector=s.STR, schema_refs=_TEXTS, data_schemas=_TEXTS),
-    raw_=s.obj(selector=s.STR, content=s.STR),
+    raw_=s.obj(selector=s.STR, only_with=s.table(_WORDS), content=s.STR),
 )
 _CODE = s.obj(
     appears_in=s.arr(s.enum("errors", "warnings", "data.skipped")),
@@ -100,6 +102,7 @@ _VARIABLE = s.obj(
     shadowed_by=s.nullable(s.STR),
     consumed_by=_WORDS,
     malformed_expectations=_VERDICTS,
+    accepted_malformed_by_=_WORDS,
 )
 _KEY = s.obj(name=s.STR, type=s.STR, minimum=_NUMBER, maximum=_NUMBER, default=_DEFAULT)
 _SCHEDULING = s.obj(
@@ -150,7 +153,7 @@ SHAPES = {
     "output_modes": _WORDS,
     "schemas_uri": s.STR,
     "robot_docs_uri": s.STR,
-    "global_flags": s.obj(flags=s.arr(_FLAG), db_scope=s.STR),
+    "global_flags": s.obj(flags=s.arr(_FLAG), answers=_TEXTS, db_scope=s.STR),
     "exit_codes": s.table(s.obj(meaning=s.STR, retryable=s.nullable(s.BOOL), note_=s.STR)),
     "error_codes": _WORDS,
     "job_states": _WORDS,
@@ -175,6 +178,17 @@ SHAPES = {
     ),
     "scheduling": _SCHEDULING,
     "execution": _EXECUTION,
+    "parsing": s.obj(
+        order_of_refusal=_WORDS,
+        flags=s.STR,
+        values=s.STR,
+        negative_numbers=s.STR,
+        double_dash=s.STR,
+        ids=s.STR,
+        suggestions=s.STR,
+        several=s.STR,
+        data_hash=s.STR,
+    ),
     "totality": s.obj(envelope=_MODE, frames=_MODE, raw=_MODE, text=_MODE),
     "verbs": s.table(_VERB),
 }

@@ -31,6 +31,7 @@ SPEC = Verb(
     ),
     exclusive=(("id", "state"), ("id", "tag")),
     one_of=("id", "queue", "tag", "state"),
+    only_with_key=("queue",),
     examples=(
         ("spoolctl cancel 7", "before it starts"),
         ("spoolctl cancel 7 --running --yes", "also when it runs"),

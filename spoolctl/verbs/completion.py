@@ -28,6 +28,7 @@ SPEC = Verb(
     exclusive=(("shell", "words"),),
     needs={"queue": ("words",)},
     one_of=("shell", "words"),
+    any_place=True,  # the scripts need none
     examples=(
         ('eval "$(spoolctl completion bash)"', "bash: a line of ~/.bashrc"),
         ('eval "$(spoolctl completion zsh)"', "zsh: a line of ~/.zshrc, below compinit"),

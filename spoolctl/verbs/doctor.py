@@ -25,6 +25,7 @@ SPEC = Verb(
     ),
     errors=("INVALID_INPUT", "UNKNOWN_FLAG", "INTERNAL"),
     exits=(EXIT_NOT_READY,),
+    any_place=True,
 )
 
 

@@ -58,7 +58,10 @@ SPEC = Verb(
         "INTERNAL",
     ),
     modes=("envelope", "frames", "text"),
-    bounded_by={"follow": (("--idle-timeout", "0"),), "wait": (("--wait-timeout", "0.05"),)},
+    bounded_by={
+        "follow": (("--idle-timeout", "0"), ("--max-events", "1", "--since-id", "0")),
+        "wait": (("--wait-timeout", "0.05"),),
+    },
 )  # fmt: skip
 
 

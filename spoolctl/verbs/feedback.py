@@ -33,6 +33,7 @@ SPEC = Verb(
     ),
     exclusive=(("id", "tag"),),
     one_of=("id", "queue", "tag"),
+    only_with_key=("queue",),
     examples=(
         ("spoolctl feedback 7", "what became of job 7"),
         ("spoolctl feedback key:nightly --json --tail-bytes 500", "the same as JSON, by key"),

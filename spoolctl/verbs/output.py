@@ -28,6 +28,7 @@ SPEC = Verb(
     ),
     exclusive=(("raw", "json"),),
     needs={"raw": ("stream",)},
+    raw_with={"stream": ("stdout", "stderr")},
     examples=(
         ("spoolctl output 7", "both streams of job 7's latest attempt"),
         ("spoolctl output 7 --json --tail-bytes 1000", "the end of each stream"),
@@ -64,7 +65,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import attempts, jobs, select
 
-    if args.raw and args.stream == "both":
+    if args.raw and args.stream not in SPEC.raw_with["stream"]:
         from ._repeat import call
 
         raise invalid(

@@ -30,6 +30,7 @@ SPEC = Verb(
     exclusive=(("id", "all_dead"), ("all_dead", "force"), ("all_dead", "now")),
     needs={"unverified": ("force",), "tag": ("all_dead",)},
     one_of=("id", "all_dead"),
+    only_with_key=("queue",),
     examples=(
         ("spoolctl retry 7", "once more, with a fresh budget"),
         ("spoolctl retry --all-dead --tag run=42", "everything of a run that died"),

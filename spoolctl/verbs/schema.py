@@ -34,7 +34,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..describe import schemas
 
-    return Result(schemas.document(ctx.shapes, _named.chosen(args, ctx)))
+    return Result(schemas.document(ctx.specs, ctx.shapes, _named.chosen(args, ctx)))
 
 
 def text(data: "Row", view: "View") -> str:
