@@ -45,10 +45,15 @@ def made():
     files = {"schemas/envelope.json": pretty(schemas.envelope(specs, shapes))}
     for verb, spec in specs.items():
         files[f"schemas/{verb}.json"] = pretty(schemas.answer(spec, shapes))
+    for name in schemas.SPECIAL:
+        files[f"schemas/{name}.json"] = pretty(schemas.special(name, shapes))
     for name, shape in schemas.streams(shapes).items():
         files[f"schemas/{name}.json"] = pretty({"$schema": schemas.DIALECT, **shape})
     files |= {f"docs/reference/{name}": text for name, text in pages.pages(told).items()}
     files |= {f"docs/completions/{name}": text for name, text in completion.files(specs).items()}
+    # Without what schemas/ holds already.
+    for verb in told["verbs"].values():
+        del verb["output_schema"]
     files["tests/golden/capabilities.json"] = pretty(told | {"tool_version": "VERSION"})
     return files
 
@@ -59,9 +64,11 @@ def stale(files):
         path.relative_to(ROOT).as_posix()
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*")
-        if path.is_file()
+        if path.is_file() and not path.name.startswith(".")
     }
-    wrong = {path for path, text in files.items() if path not in there or (ROOT / path).read_text() != text}
+    wrong = {
+        path for path, text in files.items() if path not in there or (ROOT / path).read_text("utf-8") != text
+    }
     return sorted(wrong | (there - files.keys()))
 
 
@@ -69,7 +76,7 @@ def write(files):
     for path in stale(files):
         if path in files:
             (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(files[path])
+            (ROOT / path).write_text(files[path], "utf-8")
         else:
             (ROOT / path).unlink()
         print(path)

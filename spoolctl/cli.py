@@ -110,7 +110,7 @@ def _refuse(error: SpoolctlError, ctx: Context) -> int:
     error.remediation = ctx.with_db(error.remediation, _takes_db(error.remediation))
     if ctx.json:
         _try(ctx.out, emit.envelope(None, ctx.elapsed_ms(), warnings=ctx.warnings, error=error))
-    if not (ctx.json and ctx.environ.get(env.STDERR) == "off"):
+    if not (ctx.json and ctx.environ.get(env.STDERR) == env.STDERR_OFF):
         _try(ctx.err, emit.error_text(error, hint=not ctx.json))
     return error.exit_code
 

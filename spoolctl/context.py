@@ -51,7 +51,7 @@ class Context:
             raise SpoolctlError(
                 "INVALID_INPUT", "the current directory does not exist any more: go to one that does", "cd /"
             ) from None
-        shown = self.environ.get("PWD", "")
+        shown = self.environ.get(env.PWD, "")
         if shown.startswith("/") and "/../" not in shown + "/" and "/./" not in shown + "/":
             try:
                 a, b = os.stat(paths.raw(shown)), os.stat(here)
@@ -140,14 +140,15 @@ class Context:
             return 80
 
     def colour(self) -> bool:
-        return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
+        wanted = not self.environ.get(env.NO_COLOR) and self.environ.get(env.TERM) != env.TERM_PLAIN
+        return wanted and self.out.isatty()
 
     def record_fault(self, error: Exception) -> str:
         """Keep an unexpected exception's traceback; returns where it is."""
         import traceback
 
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        if self.environ.get(env.DEBUG) == "1":
+        if self.environ.get(env.DEBUG) == env.DEBUG_ON:
             self.err.write(emit.text(trace))
             return "the traceback is on stderr"
         if self._spool is not None:

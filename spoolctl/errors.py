@@ -48,6 +48,9 @@ WARNINGS = {
 }
 
 
+SKIPPED = ("CONFLICT", "IDEMPOTENCY_CONFLICT", "SAFETY_BLOCK")  # why one of several jobs was left as it is
+
+
 class SpoolctlError(Exception):
     """A refusal or fault with a code of `ERRORS`, and a message that tells the way out.
 

@@ -241,11 +241,11 @@ __spoolctl_flag() {
     'brief --help' | 'brief -h') kind='' gone='--help -h' ;;
     'robot-docs --json') kind='' gone=--json ;;
     'robot-docs --help' | 'robot-docs -h') kind='' gone='--help -h' ;;
-    'capabilities --verb') kind=nothing gone='--verb --section' ;;
+    'capabilities --verb') kind='words add work wait status list show feedback output events retry cancel prune config-show config-validate doctor brief robot-docs capabilities schema completion' gone='--verb --section' ;;
     'capabilities --section') kind='words tool_name tool_version contract_version contract_policy features output_modes schemas_uri robot_docs_uri global_flags exit_codes error_codes job_states job_transitions attempt_states events failure_reasons code_registry limits env env_vars config probe_vocabularies scheduling execution parsing totality verbs' gone='--section --verb' ;;
     'capabilities --json') kind='' gone=--json ;;
     'capabilities --help' | 'capabilities -h') kind='' gone='--help -h' ;;
-    'schema --verb') kind=nothing gone=--verb ;;
+    'schema --verb') kind='words add work wait status list show feedback output events retry cancel prune config-show config-validate doctor brief robot-docs capabilities schema completion' gone=--verb ;;
     'schema --json') kind='' gone=--json ;;
     'schema --help' | 'schema -h') kind='' gone='--help -h' ;;
     'completion --words') kind='words jobs lanes keys tags' gone='--words @' ;;

@@ -191,12 +191,12 @@ function __spoolctl_flags
             printf '%s\n' '--json		--json	answer with one JSON document
 --help -h		--help -h	show this help'
         case 'capabilities'
-            printf '%s\n' '--verb	nothing	--verb --section	only this verb
+            printf '%s\n' '--verb	words add work wait status list show feedback output events retry cancel prune config-show config-validate doctor brief robot-docs capabilities schema completion	--verb --section	only this verb
 --section	words tool_name tool_version contract_version contract_policy features output_modes schemas_uri robot_docs_uri global_flags exit_codes error_codes job_states job_transitions attempt_states events failure_reasons code_registry limits env env_vars config probe_vocabularies scheduling execution parsing totality verbs	--section --verb	only this part
 --json		--json	answer with one JSON document
 --help -h		--help -h	show this help'
         case 'schema'
-            printf '%s\n' '--verb	nothing	--verb	only this verb
+            printf '%s\n' '--verb	words add work wait status list show feedback output events retry cancel prune config-show config-validate doctor brief robot-docs capabilities schema completion	--verb	only this verb
 --json		--json	answer with one JSON document
 --help -h		--help -h	show this help'
         case 'completion'

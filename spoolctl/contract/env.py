@@ -3,7 +3,14 @@
 # What spoolctl reads.
 DB = "SPOOLCTL_DB"
 STDERR = "SPOOLCTL_STDERR"
+STDERR_OFF = "off"  # the one value of it that counts
 DEBUG = "SPOOLCTL_DEBUG"
+DEBUG_ON = "1"
+NO_COLOR = "NO_COLOR"
+TERM = "TERM"
+TERM_PLAIN = "dumb"
+PWD = "PWD"
+TZ = "TZ"
 
 # What a job is given.
 JOB_ID = "SPOOLCTL_JOB_ID"

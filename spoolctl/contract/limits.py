@@ -39,9 +39,12 @@ COMMAND_SHOWN = 80
 ERROR_MAX = 10_000
 
 # Seconds of the protocols (SPEC 5, 6, 7).
-LOCK_PATIENCE = 5.0  # a call waits so long for the write lock
+GRACE = 5  # from TERM to KILL, where a worker says nothing else
+BEYOND_GRACE = 2.0  # a call waits so much longer than the grace for the end of a running job
+LOCK_PATIENCE = 5  # a call waits so long for the write lock
+NOTICED_WITHIN = 2  # a death, while any other worker lives
 OWNERS_EVERY = 1.0  # between two looks for dead owners
-HEARTBEAT = 10.0
+HEARTBEAT = 10
 SILENT_AFTER = 1.0  # without the owner's stamp on a request; also between two looks whether it lives
 AFTER_KILL = 2.0  # after KILL was sent, until a tree is stuck
 UNPROVEN = 10.0  # the same while nobody is seen and only the proof is missing

@@ -6,6 +6,7 @@ from .values import BadValue, Type, clean, length
 
 _LANE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _TAG_KEY = _LANE | {":"}
+_TAG_GRAMMAR = "^[A-Za-z0-9_.:-]+$"
 _ALNUM = _LANE - frozenset("._-")
 
 
@@ -59,14 +60,15 @@ class Tag(Type):
 
     name = "tag"
     words = "tags"
-    grammar = "KEY=VALUE, key ^[A-Za-z0-9_.:-]+$"
+    grammar = f"KEY=VALUE, key {_TAG_GRAMMAR}"
     unit = "characters"
     parts = {"key": (1, limits.TAG_KEY_MAX), "value": (0, limits.TAG_VALUE_MAX)}
+    charsets = {"key": _TAG_GRAMMAR, "value": "any text without NUL"}
 
     def __init__(self, selector: bool = False) -> None:
         self.selector = selector
         if selector:
-            self.grammar = "KEY=VALUE or KEY, key ^[A-Za-z0-9_.:-]+$"
+            self.grammar = f"KEY=VALUE or KEY, key {_TAG_GRAMMAR}"
 
     def parse(self, text: str) -> "tuple[str, str | None]":
         key, equals, value = clean(text, "a tag").partition("=")
@@ -76,7 +78,7 @@ class Tag(Type):
 
     def pair(self, key: str, value: "str | None") -> "tuple[str, str | None]":
         if not key or not _TAG_KEY.issuperset(key):
-            raise BadValue("tag keys are ^[A-Za-z0-9_.:-]+$")
+            raise BadValue(f"tag keys are {_TAG_GRAMMAR}")
         if len(key) > limits.TAG_KEY_MAX:
             raise BadValue(
                 f"tag keys have at most {limits.TAG_KEY_MAX} characters", maximum=limits.TAG_KEY_MAX
@@ -106,6 +108,7 @@ class EnvVar(Type):
     grammar = "K=V, or K to copy the submitter's value"
     unit = "bytes"
     parts = {"key": (1, limits.ENV_KEY_MAX), "value": (0, limits.ENV_VALUE_MAX)}
+    charsets = {"key": "any text without = and NUL", "value": "any text without NUL"}
 
     def __init__(self, reserved: "tuple[str, ...]" = ()) -> None:
         self.reserved = reserved

@@ -3,6 +3,7 @@
 `obj(a=…, b_=…)`: a trailing `_` marks a key that may be absent. Loaded only where a schema is asked for.
 """
 
+from ..errors import SKIPPED as _SKIPPED
 from . import states
 
 Schema = "dict[str, object]"
@@ -56,6 +57,7 @@ REASON = nullable(enum(*states.REASONS))
 COUNTS = obj(**dict.fromkeys(sorted(states.JOB_STATES), COUNT))
 TAGS = table(STR)
 BACKOFF = obj(base=SECONDS, factor=NUM, max=SECONDS, jitter=NUM)
+SKIPPED = arr(obj(job_id=ID, code=enum(*_SKIPPED)))
 ENDING = nullable(obj(since=TIME, pids=arr(ID), why=enum("not_permitted", "uninterruptible")))
 
 

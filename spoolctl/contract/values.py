@@ -43,6 +43,7 @@ class Type:
     of_length = False
     unit: "str | None" = None  # of the value or the length
     parts: "dict[str, tuple[int, int]] | None" = None
+    charsets: "dict[str, str] | None" = None  # of the same parts
     choices: "tuple[str, ...] | None" = None
     none = False  # whether the word `none` stands for "no limit"
     words: "str | None" = None  # which words of the queue complete a value: `completion --words`
@@ -123,7 +124,7 @@ def clean(text: str, what: str) -> str:
 
 class Text(Type):
     name = "note"
-    grammar = "text"
+    grammar = "text without NUL"
     minimum = 0
     of_length, unit = True, "characters"
 

@@ -2,7 +2,7 @@
 
 from .. import CONTRACT_VERSION, __version__
 from ..contract.spec import Verb
-from ..errors import EXITS
+from ..errors import EXIT_UNSUCCESSFUL, EXITS
 
 BUDGET = 700
 
@@ -11,7 +11,7 @@ spoolctl {version} (contract {contract}): a crash-safe job queue for commands in
 any number of `work` processes share it; what a killed one ran comes back by itself.
 With --json every call prints one document: ok, data, meta, warnings, commands (what fits next), errors (at \
 most one: code, message, remediation, a line to run).
-Exit: {exits}. Only 4 is worth repeating unchanged; 6 comes with ok true.
+Exit: {exits}. Repeat unchanged only at {again}; {unsuccessful} comes with ok true.
 """
 
 _DAY = """\
@@ -30,6 +30,13 @@ More: spoolctl robot-docs guide; spoolctl VERB --help; spoolctl capabilities --j
 
 def text(specs: "dict[str, Verb]") -> str:
     exits = "; ".join(f"{status} {meaning}" for status, (meaning, _) in EXITS.items())
-    head = _HEAD.format(version=__version__, contract=CONTRACT_VERSION, exits=exits)
+    again = ", ".join(str(status) for status, (_, retryable) in EXITS.items() if retryable)
+    head = _HEAD.format(
+        version=__version__,
+        contract=CONTRACT_VERSION,
+        exits=exits,
+        again=again,
+        unsuccessful=EXIT_UNSUCCESSFUL,
+    )
     verbs = "".join(f"  {name}: {spec.summary}\n" for name, spec in specs.items())
     return f"{head}Verbs:\n{verbs}{_DAY}"

@@ -66,7 +66,7 @@ def of_verb(name: str, specs: "dict[str, Verb]", shapes: "Json") -> "Json":
 def _global_flags() -> "Json":
     return {
         "flags": [values.flag(item) for item in BEFORE_VERB],
-        "answers": {"--help": signature.of(schemas.TEXT), "--version": signature.of(schemas.VERSION)},
+        "answers": {f"--{name}": signature.of(shape) for name, shape in schemas.SPECIAL.items()},
         "db_scope": "--db belongs to every verb that opens or resolves the database, before the verb "
         "or behind it; anywhere else it is UNKNOWN_FLAG",
     }

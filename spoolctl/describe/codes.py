@@ -1,7 +1,7 @@
 """Exit statuses, error codes and warnings as data, each code with a call that gives it."""
 
 from ..contract.spec import Verb
-from ..errors import ERRORS, EXITS, WARNINGS
+from ..errors import ERRORS, EXIT_NOT_READY, EXIT_UNSUCCESSFUL, EXITS, SKIPPED, WARNINGS
 from .schemas import errors_of, warnings_of
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ EXAMPLES = {
     "SAFETY_BLOCK": ("spoolctl prune --older-than 7d", ""),
     "DB_INVALID": ("spoolctl status --db /bin/sh", ""),
     "DB_READONLY": ("spoolctl cancel 7", "the directory of the database cannot be written"),
-    "LOCKED": ("spoolctl cancel 7", "another program holds the write lock for more than five seconds"),
+    "LOCKED": ("spoolctl cancel 7", "another program keeps the write lock"),
     "TIMEOUT": ("spoolctl wait 7 --timeout 1s", "job 7 is queued"),
     "DISK_FULL": ("spoolctl add -- true", "no room is left on the device"),
     "CONFLICT": ("spoolctl cancel 7", "job 7 is done"),
@@ -30,15 +30,15 @@ EXAMPLES = {
     "NO_ATTEMPTS_YET": ("spoolctl output 7", "job 7 has never run"),
     "NO_WORKER": ("spoolctl add -- true", "no live worker serves the lane"),
     "IDEMPOTENCY_METADATA_DIFFERS": ("spoolctl add --key k --note new -- true", "job k has no note"),
-    "SHARED_PERMISSIONS": ("spoolctl work --once --allow-shared", "others may write the directory"),
+    "SHARED_PERMISSIONS": ("spoolctl work --once --allow-shared", "others may write the database"),
     "UNVERIFIABLE_OWNER": (
         "spoolctl retry 7 --force --unverified", "the worker of job 7 cannot be judged from here",
     ),
 }  # fmt: skip
 
 _NOTES = {
-    3: "doctor answers 3 with ok true when something failed",
-    6: "ok is true and errors is empty",
+    EXIT_NOT_READY: "doctor answers so with ok true when something failed",
+    EXIT_UNSUCCESSFUL: "ok is true and errors is empty",
 }
 
 
@@ -57,7 +57,7 @@ def registry(specs: "dict[str, Verb]") -> "Json":
     for code in errors_of(specs):
         status, meaning = ERRORS[code]
         verbs = [name for name, spec in specs.items() if code in spec.errors]
-        skipped = ["data.skipped"] if code in ("CONFLICT", "IDEMPOTENCY_CONFLICT", "SAFETY_BLOCK") else []
+        skipped = ["data.skipped"] if code in SKIPPED else []
         found[code] = {
             "appears_in": ["errors", *skipped],
             "summary": meaning,

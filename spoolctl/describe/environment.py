@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 READ = {
     env.DB: "the database, where --db is not given",
-    env.STDERR: "off: in JSON mode an error is told on stdout alone",
-    env.DEBUG: "1: the traceback of a fault of the tool goes to stderr",
-    "NO_COLOR": "not empty: no colours on a terminal",
-    "TERM": "dumb: no colours on a terminal",
+    env.STDERR: "in JSON mode an error is told on stdout alone",
+    env.DEBUG: "the traceback of a fault of the tool goes to stderr",
+    env.NO_COLOR: "no colours on a terminal",
+    env.TERM: "no colours on a terminal",
+    env.PWD: "the current directory with its symbolic links, where it names the same directory",
+    env.TZ: "the zone in which a timestamp without an offset is read",
+    env.TOKEN: "tells a call inside a job which attempt it belongs to; it never ends its own tree",
 }
 GIVEN = {
     env.JOB_ID: "given to a job: its id",
@@ -34,24 +37,38 @@ def env_texts() -> "Json":
 
 def env_vars(specs: "dict[str, Verb]") -> "Json":
     """What spoolctl reads, as exactly as a flag."""
-    everywhere, refused = list(specs), verdict("INVALID_INPUT")
-    colourful = [name for name, spec in specs.items() if "text" in spec.modes]
-    return {
-        env.DB: {
-            **_variable(env.DB, types.PATH.describe(), [n for n, spec in specs.items() if spec.db], "--db"),
-            "malformed_expectations": {"empty": refused, "out_of_range": refused},
-            "accepted_malformed_by": [name for name, spec in specs.items() if spec.any_place],
-        },
-        env.STDERR: _variable(env.STDERR, _word("off"), everywhere),
-        env.DEBUG: _variable(env.DEBUG, _word("1"), everywhere),
-        "NO_COLOR": _variable("NO_COLOR", _word("any text"), colourful),
-        "TERM": _variable("TERM", _word("dumb"), colourful),
-    }  # fmt: skip
+    refused = verdict("INVALID_INPUT")
+    path = types.PATH.describe()
+    # type, the value that counts or its grammar, the verbs that read it
+    rows: "tuple[tuple[str, str, str, list[str]], ...]" = (
+        (env.STDERR, "word", env.STDERR_OFF, list(specs)),
+        (env.DEBUG, "word", env.DEBUG_ON, list(specs)),
+        (env.NO_COLOR, "text", "any text that is not empty", list(specs)),
+        (env.TERM, "word", env.TERM_PLAIN, list(specs)),
+        (env.PWD, "path", "an absolute path", _placed(specs)),
+        (env.TZ, "zone", "as the system reads it", _taking(specs, types.Timestamp)),
+        (env.TOKEN, "token", "as the worker set it", ["work", *_interrupting(specs)]),
+    )
+    found = {env.DB: _variable(env.DB, path, _placed(specs), "--db")}
+    found[env.DB]["malformed_expectations"] = {"empty": refused, "out_of_range": refused}
+    found[env.DB]["accepted_malformed_by"] = [name for name, spec in specs.items() if spec.any_place]
+    for name, kind, grammar, verbs in rows:
+        facts = {"type": kind, "minimum": None, "maximum": None, "unbounded": True, "grammar": grammar}
+        found[name] = _variable(name, facts, verbs)
+    return found
 
 
-def _word(grammar: str) -> "Json":
-    """A variable of which one value counts, and any other is as if it were not set."""
-    return {"type": "word", "minimum": None, "maximum": None, "unbounded": True, "grammar": grammar}
+def _placed(specs: "dict[str, Verb]") -> "list[str]":
+    """The verbs that look for the database."""
+    return [verb for verb, spec in specs.items() if spec.db]
+
+
+def _taking(specs: "dict[str, Verb]", kind: "type[types.Type]") -> "list[str]":
+    return [verb for verb, spec in specs.items() if any(isinstance(flag.type, kind) for flag in spec.flags)]
+
+
+def _interrupting(specs: "dict[str, Verb]") -> "list[str]":
+    return [verb for verb, spec in specs.items() if spec.interrupts]
 
 
 def _variable(name: str, facts: "Json", verbs: "list[str]", flag: "str | None" = None) -> "Json":

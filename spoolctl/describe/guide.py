@@ -7,8 +7,9 @@ from .. import CONTRACT_VERSION
 from ..contract import env, limits
 from ..contract.addflags import FLAGS
 from ..contract.spec import Verb
-from ..contract.states import TERMINAL
-from ..errors import EXITS
+from ..contract.states import EVENTS, TERMINAL
+from ..errors import ERRORS, EXITS
+from .schemas import errors_of
 
 _DEFAULT = {flag.dest: flag.default for flag in FLAGS}
 
@@ -146,8 +147,9 @@ def _streaming() -> "tuple[str, ...]":
         "`spoolctl events --json --since-id 100 --wait --wait-timeout 30s` answers as soon as there is "
         "something after event 100. Keep meta.pagination.cursor and pass it as the next --since-id: "
         "nothing is missed, nothing comes twice, also when you were killed in between.",
-        "`spoolctl events --json --follow --job 7` follows one job. The words of event: added, "
-        "claimed, succeeded, failed, timed_out, reaped, interrupted, stuck, dead, retried, canceled.",
+        "`spoolctl events --json --follow --job 7` follows one job. The words of event: "
+        + ", ".join(EVENTS)
+        + ".",
     )
 
 
@@ -155,9 +157,10 @@ def _recovery(specs: "dict[str, Verb]") -> "tuple[str, ...]":
     grace = specs["work"].flag("grace")
     assert grace is not None
     return (
-        "Nothing needs to be done when a worker is killed: any other worker notices within two "
-        "seconds, ends what is left of its processes, and queues the jobs again with a delay; without "
-        "another one the next to start does. status counts such jobs as orphaned until then.",
+        "Nothing needs to be done when a worker is killed: any other worker notices within "
+        f"{limits.NOTICED_WITHIN} seconds, ends what is left of its processes, and queues the jobs again "
+        "with a delay; without another one the next to start does. status counts such jobs as orphaned "
+        "until then.",
         "A job whose workers keep dying ends dead after max_crashes; a job that fails ends dead after "
         "max_retries. `spoolctl retry --json --all-dead --tag run=42` queues them again with a fresh "
         "budget.",
@@ -168,6 +171,11 @@ def _recovery(specs: "dict[str, Verb]") -> "tuple[str, ...]":
         "CONFLICT with why unverifiable_owner: the owner cannot be judged from here (another machine "
         "or container). Only when you know that it is dead: `spoolctl retry --json 7 --force "
         "--unverified`.",
-        "LOCKED, TIMEOUT, DISK_FULL (exit 4): wait a moment and repeat. DB_INVALID, DB_READONLY, "
-        "INTERNAL (exit 3): `spoolctl doctor --json --deep`.",
+        f"{_codes(specs, again=True)}: wait a moment and repeat. {_codes(specs, again=None)}: "
+        "`spoolctl doctor --json --deep`.",
     )
+
+
+def _codes(specs: "dict[str, Verb]", again: "bool | None") -> str:
+    """The codes whose exit status says this of another try."""
+    return ", ".join(code for code in errors_of(specs) if EXITS[ERRORS[code][0]][1] is again)

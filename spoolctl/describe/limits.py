@@ -39,52 +39,38 @@ _COUNTS: "tuple[tuple[str, str, int, int, str], ...]" = (
     ("error_text", "characters", 0, limits.ERROR_MAX, "the error of an attempt"),
 )
 
-_CHARSETS = {
-    "lane": types.LANE.grammar,
-    "key": "no control characters",
-    "tag_key": "^[A-Za-z0-9_.:-]+$",
-    "worker_id": "printable",
-    "path": "no NUL",
-    "env_key": "no = and no NUL",
-    "env_value": "no NUL",
-    "note": "no NUL",
-}
-
 
 def table() -> "Json":
     """{name: {type, minimum, maximum, unbounded, unit, summary, charset?}}."""
     found: "Json" = {}
     for name, kind, summary in _VALUES:
-        _put(found, name, kind, summary)
+        found[name] = _value(kind, summary)
     for flag in FLAGS:  # what describes a job
         if flag.type is None or flag.type.choices or flag.dest in found:
             continue
         if flag.type.parts:
+            charsets = flag.type.charsets or {}
             for part, (low, high) in flag.type.parts.items():
-                _row(
-                    found,
-                    f"{flag.type.name}_{part}",
-                    "text",
-                    low,
-                    high,
-                    flag.type.unit,
-                    f"{part} of {flag.name}",
-                )
+                row = _row("text", low, high, flag.type.unit, f"{part} of {flag.name}")
+                found[f"{flag.type.name}_{part}"] = {**row, "charset": charsets[part]}
         elif flag.type.name not in found or flag.type.name == "duration":
-            _put(found, flag.dest, flag.type, flag.name)
+            found[flag.dest] = _value(flag.type, flag.name)
     for name, kind_name, low, high, summary in _COUNTS:
-        _row(found, name, kind_name, low, high, None, summary)
+        found[name] = _row(kind_name, low, high, None, summary)
     return found
 
 
-def _put(found: "Json", name: str, kind: types.Type, summary: str) -> None:
-    _row(found, name, kind.name, kind.minimum, kind.maximum, kind.unit, summary)
+def _value(kind: types.Type, summary: str) -> "Json":
+    found = _row(kind.name, kind.minimum, kind.maximum, kind.unit, summary)
     if kind.above:
-        found[name]["exclusive_minimum"] = True
+        found["exclusive_minimum"] = True
+    if kind.of_length:
+        found["charset"] = kind.grammar
+    return found
 
 
-def _row(found: "Json", name: str, kind: str, low: object, high: object, unit: object, summary: str) -> None:
-    found[name] = {
+def _row(kind: str, low: object, high: object, unit: object, summary: str) -> "Json":
+    return {
         "type": kind,
         "minimum": low,
         "maximum": high,
@@ -92,5 +78,3 @@ def _row(found: "Json", name: str, kind: str, low: object, high: object, unit: o
         "unit": unit,
         "summary": summary,
     }
-    if name in _CHARSETS:
-        found[name]["charset"] = _CHARSETS[name]

@@ -58,11 +58,11 @@ def _verbs(told: "Json") -> str:
         parts += ["", f"## {name}", "", f"{verb['summary'][:1].upper()}{verb['summary'][1:]}."]
         if verb["description"]:
             parts += ["", verb["description"]]
-        parts += ["", *_usage(name, verb)]
+        parts += ["", *_usage(verb)]
     return "\n".join(parts)
 
 
-def _usage(name: str, verb: "Json") -> "list[str]":
+def _usage(verb: "Json") -> "list[str]":
     parts: "list[str]" = []
     if verb["args"]:
         rows: "list[tuple[object, ...]]" = [
@@ -75,11 +75,7 @@ def _usage(name: str, verb: "Json") -> "list[str]":
             ", ".join(map(code, [*flag["aliases"], flag["name"]])),
             flag["description"] + ("; may be repeated" if flag["repeatable"] else ""),
             " or ".join(flag["choices"]) if flag["choices"] else flag["type"],
-            "required"
-            if flag["required"]
-            else ""
-            if flag["default"] in (None, False, [])
-            else flag["default"],
+            "required" if flag["required"] else _default(flag),
             _bounds(flag) + (", or none" if flag.get("accepts_none") else ""),
         )
         for flag in verb["flags"]
@@ -104,6 +100,11 @@ def _usage(name: str, verb: "Json") -> "list[str]":
     parts += [*facts, "", "```sh"]
     parts += [f"{command}  # {meaning}" for command, meaning in verb["examples"]]
     return [*parts, "```"]
+
+
+def _default(flag: "Json") -> object:
+    """What is used where it is not given; a switch is off, and nothing is no default."""
+    return flag["default"] if flag["value_required"] and flag["default"] != [] else None
 
 
 def _errors(told: "Json") -> str:

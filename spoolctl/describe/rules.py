@@ -152,29 +152,34 @@ def _tree(specs: "dict[str, Verb]") -> "Json":
 
 def _recovery() -> "Json":
     return {
-        "proof_of_death": "the worker's lock in workers/ is free, or its process is gone (pid, start "
-        "time and boot); never the age of a heartbeat",
+        "proof_of_death": "the worker's lock beside the database is free, or its process is gone (pid, "
+        "start time and boot); never the age of a heartbeat",
         "unknown": "an owner that cannot be judged from here is never reaped by itself; retry --force "
         "--unverified or cancel --running --yes --unverified decides",
-        "noticed_within_seconds": 2 * limits.OWNERS_EVERY,
-        "who": "every worker of every lane, at its start and once a second; the next one to start "
-        "where none lives",
+        "noticed_within_seconds": limits.NOTICED_WITHIN,
+        "who": f"every worker of every lane, at its start and every {seconds(limits.OWNERS_EVERY)}; the "
+        "next one to start where none lives",
         "order": "the old tree is ended and proven gone, then the job is queued again with backoff, or "
         "dead when max_crashes is spent",
         "never_twice": "no second attempt starts before the first one's tree is proven gone; "
-        "--keep-children and --unverified are the exceptions",
+        "add --keep-children and retry --force --unverified are the exceptions",
         "at_least_once": "a command whose worker died after it finished and before its result was "
         "recorded runs again",
         "heartbeat_seconds": limits.HEARTBEAT,
         "late_results": "refused: a result is recorded only for the attempt that is still the running one",
         "requests": "cancel --running and retry --force wait for the worker up to its grace and "
-        f"{seconds(limits.AFTER_KILL)}; a worker that says nothing for {seconds(limits.SILENT_AFTER)} "
+        f"{seconds(limits.BEYOND_GRACE)}; a worker that says nothing for {seconds(limits.SILENT_AFTER)} "
         "has its tree ended by the caller; KILL_ASYNC says that the end is not over yet, and it is "
         "followed through",
-        "output": f"kept in {paths.FOLDER}/output/JOB/ATTEMPT/stdout and stderr, whatever happens to "
-        "the worker",
+        "output": f"kept beside the database in {_output('queue.db')} (beside one of another name in "
+        f"{_output('NAME')}), whatever happens to the worker",
         "lock_patience_seconds": limits.LOCK_PATIENCE,
     }
+
+
+def _output(name: str) -> str:
+    """Where an attempt's output lies, beside a database of that name."""
+    return paths.Spool(f"/{name}", "default").stream("JOB", "ATTEMPT", "STREAM")[1:]  # type: ignore[arg-type]
 
 
 def parsing() -> "Json":

@@ -20,26 +20,28 @@ _INPUT = s.obj(
     flag_=s.STR, value_=_SCALAR, minimum_=_SCALAR, maximum_=_SCALAR, choices_=s.arr(s.STR), line_=s.ID
 )
 _STATE = s.obj(job_id=s.ID, state=s.JOB_STATE, why_=s.enum("unverifiable_owner", "not_started"))
-_SKIPPED = s.obj(skipped=s.arr(s.obj(job_id=s.ID, code=s.enum(*ERRORS))))
-
-# What `detail` holds, by code; nothing for the codes that are not named.
-DETAIL: "Schema" = {
-    "INVALID_INPUT": _INPUT,
-    "NOT_FOUND": s.obj(missing=s.arr(s.any_of(s.ID, s.STR)), attempt_no_=s.ID),
-    "TIMEOUT": s.obj(settled={"type": "object"}, pending=s.arr(s.ID)),
-    "CONFLICT": s.any_of(_STATE, _SKIPPED, s.obj()),
-    "IDEMPOTENCY_CONFLICT": s.obj(job_id=s.nullable(s.ID), fields=s.arr(s.STR), line_=s.ID),
-}
 
 _NONE = {"type": "array", "maxItems": 0}
 _ALL = (tuple(ERRORS), tuple(WARNINGS))
 
-TEXT = s.obj(text=s.STR)  # the data of --help
-VERSION = s.obj(version=s.STR)  # the data of --version
+# The data of the answers to flags that stand for a verb; those of a verb's --help are the same.
+SPECIAL = {"help": s.obj(text=s.STR), "version": s.obj(version=s.STR)}
 
 
-def error(codes: "tuple[str, ...]") -> "Schema":
+def details(shapes: "Shapes") -> "Schema":
+    """What `detail` holds, by code; nothing for the codes that are not named (SPEC 2.1)."""
+    return {
+        "INVALID_INPUT": _INPUT,
+        "NOT_FOUND": s.obj(missing=s.arr(s.any_of(s.ID, s.STR)), attempt_no_=s.ID),
+        "TIMEOUT": s.obj(settled=shapes["wait"]["data"]["properties"]["jobs"], pending=s.arr(s.ID)),
+        "CONFLICT": s.any_of(_STATE, s.obj(skipped=s.SKIPPED), s.obj()),
+        "IDEMPOTENCY_CONFLICT": s.obj(job_id=s.nullable(s.ID), fields=s.arr(s.STR), line_=s.ID),
+    }
+
+
+def error(codes: "tuple[str, ...]", shapes: "Shapes") -> "Schema":
     """One error with one of these codes, from which its exit status and its facts follow."""
+    detail = details(shapes)
     shape = s.obj(
         code=s.enum(*codes),
         message={"type": "string", "minLength": 1},
@@ -52,7 +54,7 @@ def error(codes: "tuple[str, ...]") -> "Schema":
         {
             "if": {"properties": {"code": {"const": code}}},
             "then": {
-                "properties": {"exit_code": {"const": ERRORS[code][0]}, "detail": DETAIL.get(code, s.obj())}
+                "properties": {"exit_code": {"const": ERRORS[code][0]}, "detail": detail.get(code, s.obj())}
             },
         }
         for code in codes
@@ -61,7 +63,11 @@ def error(codes: "tuple[str, ...]") -> "Schema":
 
 
 def _envelope(
-    data: "Schema", more_meta: "Schema", codes: "tuple[str, ...]", warnings: "tuple[str, ...]"
+    data: "Schema",
+    more_meta: "Schema",
+    codes: "tuple[str, ...]",
+    warnings: "tuple[str, ...]",
+    shapes: "Shapes",
 ) -> "Schema":
     meta = s.obj(
         request_id={"type": "string", "pattern": "^req_[0-9a-f]{12}$"},
@@ -78,7 +84,7 @@ def _envelope(
         meta=meta,
         warnings=s.arr(s.obj(code=s.enum(*warnings), message=s.STR)) if warnings else _NONE,
         commands={"type": "array", "items": s.STR, "maxItems": 3},
-        errors={"type": "array", "items": error(codes), "maxItems": 1},
+        errors={"type": "array", "items": error(codes, shapes), "maxItems": 1},
     )
     needed = [key for key in more_meta if not key.endswith("_")]
     shape["if"] = {"properties": {"ok": {"const": True}}}
@@ -108,20 +114,21 @@ def envelope(specs: "dict[str, Verb]", shapes: "Shapes") -> "Schema":
     return {
         "$schema": DIALECT,
         "title": "an answer of spoolctl",
-        **_envelope({"type": "object"}, more, errors_of(specs), warnings_of(specs)),
+        **_envelope({"type": "object"}, more, errors_of(specs), warnings_of(specs), shapes),
     }
 
 
 def answer(spec: "Verb", shapes: "Shapes") -> "Schema":
-    """The schema of a verb's whole answer in JSON mode; that of --help has TEXT for its data."""
+    """The schema of a verb's whole answer in JSON mode; the answer to its --help has that of `special`."""
     found = shapes[spec.name]
-    whole = _envelope(found["data"], found["meta"], spec.errors, spec.warnings)
+    whole = _envelope(found["data"], found["meta"], spec.errors, spec.warnings, shapes)
     return {"$schema": DIALECT, "title": f"the answer of spoolctl {spec.name}", **whole}
 
 
-def special(data: "Schema") -> "Schema":
-    """The schema of an answer to --help or --version."""
-    return {"$schema": DIALECT, **_envelope(data, {}, *_ALL)}
+def special(name: str, shapes: "Shapes") -> "Schema":
+    """The schema of the answer to --help or --version."""
+    title = f"the answer to spoolctl --{name}"
+    return {"$schema": DIALECT, "title": title, **_envelope(SPECIAL[name], {}, *_ALL, shapes)}
 
 
 def streams(shapes: "Shapes") -> "Schema":

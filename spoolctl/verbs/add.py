@@ -48,7 +48,8 @@ SPEC = Verb(
 def data() -> "dict[str, object]":
     from ..contract import shapes as s
 
-    difference = s.obj(existing=s.ANY, submitted=s.ANY)
+    value = s.any_of(s.STR, s.NUM, s.TAGS, {"type": "null"})
+    difference = s.obj(existing=value, submitted=value)
     one = s.obj(
         job_id=s.ID,
         state=s.JOB_STATE,
@@ -58,7 +59,11 @@ def data() -> "dict[str, object]":
         queue=s.STR,
         cwd=s.nullable(s.STR),
         env_keys=s.arr(s.STR),
-        idempotency_=s.obj(key=s.STR, metadata_differs=s.BOOL, metadata_differences=s.table(difference)),
+        idempotency_=s.obj(
+            key=s.STR,
+            metadata_differs=s.BOOL,
+            metadata_differences=s.obj(tags_=difference, note_=difference, schedule_=difference),
+        ),
     )
     many = s.obj(
         added=s.COUNT,

@@ -55,9 +55,8 @@ def data() -> "dict[str, object]":
 
     state = s.enum("canceled", "running")
     one = s.obj(job_id=s.ID, state=state, was_running=s.BOOL, cancel_requested=s.BOOL)
-    skipped = s.arr(s.obj(job_id=s.ID, code=s.STR))
     return s.any_of(
-        one, s.obj(matched=s.COUNT, canceled=s.COUNT, pending=s.COUNT, job_ids=s.arr(s.ID), skipped=skipped)
+        one, s.obj(matched=s.COUNT, canceled=s.COUNT, pending=s.COUNT, job_ids=s.arr(s.ID), skipped=s.SKIPPED)
     )
 
 

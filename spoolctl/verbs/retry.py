@@ -50,10 +50,9 @@ SPEC = Verb(
 def data() -> "dict[str, object]":
     from ..contract import shapes as s
 
-    skipped = s.arr(s.obj(job_id=s.ID, code=s.STR))
     return s.any_of(
         s.obj(job_id=s.ID, state=s.enum("queued", "running")),
-        s.obj(matched=s.COUNT, retried=s.COUNT, job_ids=s.arr(s.ID), skipped=skipped),
+        s.obj(matched=s.COUNT, retried=s.COUNT, job_ids=s.arr(s.ID), skipped=s.SKIPPED),
     )
 
 

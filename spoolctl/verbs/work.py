@@ -30,7 +30,7 @@ SPEC = Verb(
         Flag("--idle-timeout", Duration(limits.WAIT_MAX), help="leave after this long with nothing to run"),
         Flag("--poll-interval", POLL, 1, "upper bound of a sleep between two looks"),
         Flag("--worker-id", WorkerId(), help="its name in status and events; default HOST-PID"),
-        Flag("--grace", Duration(limits.WAIT_MAX), 5, "from TERM to KILL"),
+        Flag("--grace", Duration(limits.WAIT_MAX), limits.GRACE, "from TERM to KILL"),
         Flag("--strict", help="exit 6 when a job it ran ended dead"),
         Flag("--allow-shared", help="work although others may write the queue"),
     ),

@@ -7,13 +7,13 @@ with `unverified` after it was seen that it cannot be ended.
 """
 
 from .. import clock
-from ..contract.limits import AFTER_KILL, SILENT_AFTER, UNPROVEN
+from ..contract.limits import AFTER_KILL, BEYOND_GRACE, GRACE, SILENT_AFTER, UNPROVEN
 from ..store import control, owners, settle, workers
 from ..store.db import Db
 from ..store.settle import FREE, Outcome
 from . import identity
 from .ending import GONE, STUCK, Ending
-from .reap import DEFAULT_GRACE, Reaping, tree_of
+from .reap import Reaping, tree_of
 from .scene import Scene
 
 TYPE_CHECKING = False
@@ -30,7 +30,6 @@ OVER, PENDING, MOVED, UNVERIFIABLE, NOT_STARTED, REFUSED = (
     "not_started",
     "refused",  # another request stands, or stood when the attempt ended
 )
-BEYOND_GRACE = 2.0
 TO_TELL = 0.5  # seconds more in which what the caller ends itself is found gone or stuck
 LOOK = 0.01
 
@@ -51,7 +50,7 @@ class Pursuit:
         self.unproven = AFTER_KILL if unverified else UNPROVEN  # it does not wait for a proof that is missing
         owner = workers.get(db, int(job["owner"]))
         self.life = identity.liveness(db.spool, owner) if owner else identity.DEAD
-        self.grace = float(owner["grace"]) if owner else DEFAULT_GRACE
+        self.grace = float(owner["grace"]) if owner else GRACE
         self.began = clock.monotonic()
         self.judge_at = self.began + SILENT_AFTER
         self.deadline = self.began + self.grace + BEYOND_GRACE

@@ -7,7 +7,7 @@ reapers through. A row whose owner is UNKNOWN is left alone.
 import os
 
 from .. import clock
-from ..contract.limits import UNPROVEN
+from ..contract.limits import GRACE, UNPROVEN
 from ..paths import Spool, raw
 from ..store import owners, workers
 from ..store.db import Db
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..store.db import Row
     from .deaths import Events, PidFds
 
-DEFAULT_GRACE = 5.0  # of an owner whose row is gone
 WATCHED = 100  # owners whose end is told at once; others are found by the look once a second
 
 
@@ -106,7 +105,7 @@ class Reaper:
                     living.add(int(row["pid"]))
                 continue
             self.dead[owner] = row
-            grace = float(row["grace"]) if row else DEFAULT_GRACE
+            grace = float(row["grace"]) if row else GRACE
             for job in owners.running_of(self.db, owner):
                 key = (int(job["id"]), int(job["attempt_no"]))
                 if key not in self.active and key not in self.left:

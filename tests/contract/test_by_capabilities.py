@@ -126,7 +126,8 @@ SHOWS = {
 @pytest.mark.parametrize("fault", sorted(broken_tool.FAULTS))
 def test_whatever_is_wrong_with_an_executable_is_found(seeded, monkeypatch, fault):
     runner, derived, judge = seeded
-    shown = [call for call in derived if SHOWS[fault](call)]
+    # A line for the shell finds the sound tool on its PATH.
+    shown = [call for call in derived if not call.shell and SHOWS[fault](call)]
     some = random.Random(fault).sample(shown, min(len(shown), 2 if fault == "it_hangs" else 8))
     assert some
     monkeypatch.setattr(runner, "command", [sys.executable, broken_tool.__file__, fault])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from jsonschema import Draft202012Validator
 from support import refused, shape_of_answers, validator
 
 from spoolctl import errors, registry
-from spoolctl.describe import signature
+from spoolctl.describe import capabilities, schemas, signature
 
 # The names of SPEC 3; the document may have more.
 TOP = (
@@ -113,23 +115,39 @@ def test_the_schemas_are_those_the_tests_validate_with(spool):
     assert one["streams"] == {}
 
 
-def strict(shape, where="data"):
-    """Every object of a schema names its keys or gives the shape of them."""
+# Objects whose keys are not named, and why.
+OPEN = {
+    ("capabilities", "output_schema"): "a JSON Schema",
+    ("capabilities", "meta_schema"): "JSON Schemas",
+    ("schema", "envelope_schema"): "a JSON Schema",
+    ("schema", "verbs"): "JSON Schemas",
+    ("schema", "streams"): "JSON Schemas",
+}
+
+
+def loose(shape, name=""):
+    """Names of the objects in a schema of which neither the keys nor the shape of what they hold is given."""
     if isinstance(shape, list):
-        for n, one in enumerate(shape):
-            yield from strict(one, f"{where}[{n}]")
+        for one in shape:
+            yield from loose(one, name)
     elif isinstance(shape, dict):
-        named = shape.get("type") == "object" and "properties" in shape
-        if named and shape.get("additionalProperties") is not False:
-            yield where
-        for key, one in shape.items():
-            yield from strict(one, f"{where}.{key}")
+        more = shape.get("additionalProperties")
+        if shape.get("type") == "object" and more is not False and not isinstance(more, dict):
+            yield name
+        for key, one in shape.get("properties", {}).items():
+            yield from loose(one, key)
+        for part in ("anyOf", "items", "additionalProperties", "then", "else"):
+            yield from loose(shape.get(part), name)
 
 
-def test_every_object_of_every_schema_is_strict():
-    for verb, shapes in shape_of_answers().items():
-        assert list(strict(shapes["data"])) == [], verb
-        assert list(strict(shapes["streams"])) == [], verb
+def test_every_object_of_every_answer_is_strict():
+    shapes = shape_of_answers()
+    for verb in registry.VERBS:
+        whole = schemas.answer(registry.load(verb).SPEC, shapes)
+        found = set(loose([whole, *shapes[verb]["streams"].values()]))
+        # What `detail` holds depends on the code.
+        assert found == {"detail"} | {name for owner, name in OPEN if owner == verb}, verb
+    assert list(loose(list(schemas.details(shapes).values()))) == []
 
 
 def test_a_schema_reads_as_one_line():
@@ -157,3 +175,50 @@ def test_the_document_depends_on_nothing_but_the_tool(spool):
     )
     assert again.meta["data_hash"] == first
     assert spool.files() == ["elsewhere"]
+
+
+# --- what is said in words --------------------------------------------------------------------------------
+
+
+def texts(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from texts(one)
+
+
+def test_every_flag_that_a_text_names_is_there(told):
+    """A flag behind the name of a verb is one of that verb's, any other one of some verb's."""
+    flags = {name: {flag["name"] for flag in verb["flags"]} for name, verb in told["verbs"].items()}
+    every = set().union(*flags.values(), ["--version"])
+    examples = {facts["example"] for facts in told["code_registry"].values() if "example" in facts}
+    prose = [text for text in texts(told) if text not in examples]
+    seen = 0
+    for text in prose:
+        for verb, behind in re.findall(r"\b([a-z][a-z-]*)((?: --[a-z][a-z-]*)+)", text):
+            for flag in behind.split():
+                assert flag in flags.get(verb, every | {"--flag"}), (verb, flag, text)
+                seen += 1
+    assert seen > 50
+
+
+def test_the_commands_the_document_points_to_are_there(spool, told):
+    for key in ("schemas_uri", "robot_docs_uri"):
+        assert spool.run(*told[key].split()[1:]).exit == 0
+    modes = {mode for verb in told["verbs"].values() for mode in verb["output_modes"]}
+    assert set(told["output_modes"]) == modes == set(capabilities.MODES)
+
+
+def test_every_variable_that_is_read_is_told(told):
+    """What the code asks the environment for by a name of contract/env.py."""
+    from pathlib import Path
+
+    from spoolctl.contract import env
+
+    asked = re.compile(r"environ(?:\.get\(|\[)(?:env\.)?([A-Z_]+)")
+    package = Path(registry.__file__).parent
+    read = {name for path in package.rglob("*.py") for name in asked.findall(path.read_text("utf-8"))}
+    assert {"DB", "STDERR", "DEBUG", "TOKEN"} <= read
+    assert {getattr(env, name) for name in read} <= set(told["env_vars"])
+    assert set(told["env_vars"]) | set(env.RESERVED) == set(told["env"])

@@ -10,7 +10,7 @@ from shells import SHELLS, STAND_IN, Shell, Terminal, install
 
 from spoolctl import registry
 from spoolctl.contract.spec import BEFORE_VERB
-from spoolctl.contract.types import Choice, JobRef, Key, Lane, Path, Tag
+from spoolctl.contract.types import Choice, JobRef, Key, Lane, Path, Tag, VerbName
 from spoolctl.describe import completion
 
 SPECS = registry.specs()
@@ -47,6 +47,8 @@ def of_type(kind, folder):
         return None
     if type(kind) in WORDS:
         return WORDS[type(kind)]
+    if isinstance(kind, VerbName):
+        return set(registry.VERBS)
     if kind.choices:
         return set(kind.choices)
     return {"none"} if kind.none else set()

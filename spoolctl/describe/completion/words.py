@@ -4,7 +4,7 @@ Everything is read off the specs: a value is completed by what its type says of 
 """
 
 from ...contract.spec import BEFORE_VERB, Arg, Flag, Verb
-from ...contract.types import ChoiceList, Path, Type
+from ...contract.types import ChoiceList, Path, Type, VerbName
 
 SELF = "completion"  # the verb that the scripts call for the words of a queue
 
@@ -30,11 +30,13 @@ class Option:
 
     __slots__ = ("alone", "gone", "help", "names", "repeat", "value")
 
-    def __init__(self, flag: Flag, gone: "tuple[str, ...]" = (), alone: bool = False) -> None:
+    def __init__(
+        self, flag: Flag, verbs: "tuple[str, ...]", gone: "tuple[str, ...]" = (), alone: bool = False
+    ) -> None:
         self.names = spellings(flag)
         self.help = flag.help
         self.repeat = flag.repeat
-        self.value = of_type(flag.type) if flag.type else None
+        self.value = of_type(flag.type, verbs) if flag.type else None
         self.gone = gone if flag.repeat else self.names + gone
         self.alone = alone
 
@@ -67,7 +69,10 @@ def spellings(flag: Flag) -> "tuple[str, ...]":
     return tuple(dict.fromkeys(name for name in (flag.name, flag.short) if name))
 
 
-def of_type(kind: Type) -> Value:
+def of_type(kind: Type, verbs: "tuple[str, ...]") -> Value:
+    """`verbs` are the names of all verbs, which the type of such a name does not know."""
+    if isinstance(kind, VerbName):
+        return Value("words", kind.name, verbs)
     if kind.words:
         return Value(kind.words, kind.name)
     if kind.choices:
@@ -81,32 +86,33 @@ def of_type(kind: Type) -> Value:
 
 def lines(specs: "dict[str, Verb]") -> "list[Line]":
     """The line before the verb, then that of each verb."""
+    names = tuple(specs)
     first = Line(
-        "", [Option(flag) for flag in BEFORE_VERB], [Value("words", "verb", tuple(specs))], False, ()
+        "", [Option(flag, names) for flag in BEFORE_VERB], [Value("words", "verb", names)], False, ()
     )
     first.words = [(name, verb.summary) for name, verb in specs.items()]
-    return [first, *(_line(verb) for verb in specs.values())]
+    return [first, *(_line(verb, names) for verb in specs.values())]
 
 
 def handed(specs: "dict[str, Verb]") -> "tuple[Option, ...]":
     """The flags that a call for words takes over from the line: those that say which queue is meant."""
     own = [flag for flag in specs[SELF].flags if flag.type is not None and not flag.type.choices]
-    return tuple(Option(flag) for flag in own)
+    return tuple(Option(flag, tuple(specs)) for flag in own)
 
 
-def _line(verb: Verb) -> Line:
+def _line(verb: Verb, verbs: "tuple[str, ...]") -> Line:
     options = [
-        Option(flag, _names(verb, excluded := _excluded(verb, flag.dest)), _has_arg(verb, excluded))
+        Option(flag, verbs, _names(verb, excluded := _excluded(verb, flag.dest)), _has_arg(verb, excluded))
         for flag in verb.flags
     ]
-    args = [_argument(arg) for arg in verb.args]
+    args = [_argument(arg, verbs) for arg in verb.args]
     many = bool(verb.args) and verb.args[-1].nargs in ("*", "+", "remainder")
     taken = [dest for arg in verb.args for dest in _excluded(verb, arg.dest)]
     return Line(verb.name, options, args, many, _names(verb, taken))
 
 
-def _argument(arg: Arg) -> Value:
-    return Value("argv", arg.type.name) if arg.nargs == "remainder" else of_type(arg.type)
+def _argument(arg: Arg, verbs: "tuple[str, ...]") -> Value:
+    return Value("argv", arg.type.name) if arg.nargs == "remainder" else of_type(arg.type, verbs)
 
 
 def _excluded(verb: Verb, dest: str) -> "list[str]":
