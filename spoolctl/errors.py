@@ -91,13 +91,15 @@ def invalid(
 def nearest(word: str, known: "list[str] | tuple[str, ...]", most: int = 2) -> "str | None":
     """The known word within `most` edits of `word` (SPEC 2.3), the closest and first of them.
 
-    Two neighbours in the wrong order are one edit: the commonest slip of all.
+    Two neighbours in the wrong order are one edit: the commonest slip of all. A word of which half would
+    have to change is not meant: -f is no -q, and stop no show.
     """
     best, best_distance = None, most + 1
     for candidate in known:
+        longest = max(len(candidate), len(word))
         if abs(len(candidate) - len(word)) < best_distance:
             distance = _edits(word, candidate)
-            if distance < best_distance:
+            if distance < best_distance and 2 * distance < longest:
                 best, best_distance = candidate, distance
     return best
 

@@ -51,3 +51,7 @@ FLAGS = (
     Flag("--max-output", Bytes(), None, "end an attempt that prints more than this"),
     Flag("--keep-children", help="leave what the command left behind when it ends"),
 )
+
+# The keys of a JSON line of `--from` beside those of FLAGS: the command, and other names of a flag.
+COMMANDS = ("argv", "command")
+SPELLINGS = {"tags": "tag"}

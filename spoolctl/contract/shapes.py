@@ -16,6 +16,7 @@ ID = {"type": "integer", "minimum": 1}
 NUM = {"type": "number"}
 TIME = {"type": "number", "description": "epoch seconds"}
 SECONDS = {"type": "number", "minimum": 0, "description": "seconds"}
+_STATUS = {"type": "integer", "description": "negative: ended by the signal of that number"}
 ANY: "dict[str, object]" = {}
 
 
@@ -51,6 +52,7 @@ def any_of(*shapes: object) -> "dict[str, object]":
     return {"anyOf": list(shapes)}
 
 
+EXIT_CODE = nullable(_STATUS)
 JOB_STATE = enum(*states.JOB_STATES)
 ATTEMPT_STATE = enum(*states.ATTEMPT_STATES)
 REASON = nullable(enum(*states.REASONS))
@@ -80,7 +82,7 @@ def job_fields() -> "dict[str, object]":
         "priority": INT,
         "queue": STR,
         "cwd": nullable(STR),
-        "last_exit_code": nullable(INT),
+        "last_exit_code": EXIT_CODE,
         "last_signal": nullable(STR),
         "last_error": nullable(STR),
         "last_failure_reason": REASON,

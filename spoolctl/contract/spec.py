@@ -66,6 +66,7 @@ class Verb:
     soon}; where there are several, the first that the rest of the line does not exclude.
     raw_with: {dest: its values that go with --raw}. only_with_key: dests that go with named jobs only where
     one of these is `key:KEY`. any_place: whether it answers also where the database's place is malformed.
+    confirmation: the flags that let a call pass its safety gate.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Verb:
         raw_with: "dict[str, tuple[str, ...]] | None" = None,
         only_with_key: "tuple[str, ...]" = (),
         any_place: bool = False,
+        confirmation: "tuple[str, ...]" = (),
     ) -> None:
         self.name = name
         self.summary = summary
@@ -119,6 +121,7 @@ class Verb:
         self.raw_with = raw_with or {}
         self.only_with_key = only_with_key
         self.any_place = any_place
+        self.confirmation = confirmation
 
     def flag(self, dest: str) -> "Flag | None":
         return next((f for f in self.flags if f.dest == dest), None)

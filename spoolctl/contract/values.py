@@ -219,7 +219,18 @@ class ChoiceList(Choice):
         self.grammar = f"a comma list of {'|'.join(choices)}"
 
     def parse(self, text: str) -> "list[str]":  # type: ignore[override]
-        return list(dict.fromkeys(Choice.parse(self, word) for word in text.split(",")))
+        words = text.split(",")
+        try:
+            return list(dict.fromkeys(Choice.parse(self, word) for word in words))
+        except BadValue as bad:
+            bad.did_you_mean = self._corrected(words)
+            raise
+
+    def _corrected(self, words: "list[str]") -> "str | None":
+        """The whole list with what is nearest to each wrong word."""
+        assert self.choices is not None
+        meant = [word if word in self.choices else nearest(word, self.choices) for word in words]
+        return None if None in meant else ",".join(map(str, dict.fromkeys(meant)))
 
     def probes(self) -> "dict[str, list[str]]":
         assert self.choices is not None

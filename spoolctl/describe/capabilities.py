@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 POLICY = (
     "The contract version changes only when a reader of the old one would break. Keys, verbs and codes "
-    "may be added without a change of it: ignore what you do not know."
+    "may be added without a change of it: ignore what you do not know. A schema is strict and holds for "
+    "its tool_version."
 )
 MODES = ("envelope", "frames", "raw", "text")
 

@@ -65,7 +65,7 @@ def _readiness() -> "tuple[str, ...]":
         "it is and why. The first add makes it.",
         "`spoolctl status --json`: counts, workers and whether they live, what runs, what died last. A "
         "warning NO_WORKER means that due jobs wait in a lane nobody serves; its message is the line "
-        "that starts a worker.",
+        "that starts a worker, which goes on until it is told to stop; commands has the one that returns.",
         "A worker is any process that runs `spoolctl work`. `spoolctl work --drain -j 4` runs what is "
         "there and leaves; `nohup spoolctl work > worker.log 2>&1 &` goes on when your shell has "
         "ended. Workers need no order, no name and no clean end.",
@@ -93,9 +93,9 @@ def _many() -> "tuple[str, ...]":
 
 def _verdict() -> "tuple[str, ...]":
     return (
-        "`spoolctl feedback --json 7`: succeeded (true, false, or null while open), exit_code or "
-        "signal, failure_reason, the end of both streams, and remediation: the command that fits next, "
-        "null when there is nothing to do.",
+        "`spoolctl feedback --json 7`: succeeded (true, false, or null while open), exit_code (negative: "
+        "ended by the signal of that number, which signal names), failure_reason, the end of both "
+        "streams, and remediation: the command that fits next, null when there is nothing to do.",
         f"`spoolctl feedback --json --tag run=42` does so for up to {limits.FEEDBACK_MAX} jobs; "
         "`spoolctl wait --json --tag run=42 --tail-bytes 2048` adds why each failed job failed.",
         "`spoolctl output 7 --stream stdout --raw > out.bin` gives the exact bytes; `spoolctl output "
@@ -131,7 +131,7 @@ def _safety(specs: "dict[str, Verb]") -> "tuple[str, ...]":
     gated = tuple(f"{name}: {spec.safety}." for name, spec in specs.items() if spec.safety)
     return (
         "Exit 2, SAFETY_BLOCK: nothing was done; remediation is the same call with its confirmation, "
-        "or a look first.",
+        "or a look first. Decide before you run it: it does what was refused.",
         *gated,
         "`spoolctl cancel --json 7` never hurts what runs: it takes queued jobs only. `spoolctl cancel "
         "--json 7 --running --yes` ends the whole process tree first, and answers when it is gone.",

@@ -193,8 +193,10 @@ def parsing() -> "Json":
         "double_dash": "ends the flags; behind the first one of add every word belongs to the command",
         "ids": "where an ID is taken key:KEY names the newest job with the key, in --queue where given; "
         "where several are taken A-B names those from A to B; an ID given twice counts once",
-        "suggestions": "did_you_mean: the known word within two edits, two neighbours in the wrong order "
-        "being one",
+        "one_or_many": "where one or several jobs can be named, one plain ID or key:KEY is answered with "
+        "the first form of data, anything else with the list form",
+        "suggestions": "did_you_mean: the known word within two edits and less than half of it, two "
+        "neighbours in the wrong order being one",
         "several": "mutually_exclusive: not both; needs: one of those named; one_of: at least one",
         "data_hash": "sha256 of data as JSON with sorted keys, separators , and :, and ASCII alone",
     }

@@ -3,8 +3,19 @@
 What a malformed value gets is what the parser does for every flag alike (SPEC 2.3).
 """
 
+from ..contract.addflags import COMMANDS, FLAGS, SPELLINGS
 from ..contract.spec import Arg, Flag, Verb
-from ..contract.types import BadValue, Type, VerbName, is_utf8
+from ..contract.types import (
+    BadValue,
+    Command,
+    Duration,
+    Float,
+    Integer,
+    Timestamp,
+    Type,
+    VerbName,
+    is_utf8,
+)
 from ..errors import ERRORS
 
 TYPE_CHECKING = False
@@ -58,12 +69,15 @@ def arg(item: Arg) -> "Json":
     needed = item.nargs in ("1", "+")
     return {
         "name": item.name,
+        "flag": None,
+        "aliases": [],
         "description": item.help,
         "nargs": item.nargs,
         **item.type.describe(),
         "required": needed,
         "default": None,
         "repeatable": item.nargs in ("*", "+", "remainder"),
+        "value_required": True,
         "malformed_expectations": {
             "missing_value": verdict("MISSING_REQUIRED") if needed else None,
             **_of_type(item.type),
@@ -102,6 +116,36 @@ def refusal(kind: Type, word: str) -> "str | None":
 def _words(kind: Type, longest: "int | None" = WORD_MAX) -> "list[str]":
     words = [word for group in kind.probes().values() for word in group if is_utf8(word)]
     return [word for word in words if longest is None or len(word) <= longest]
+
+
+def line() -> "Json":
+    """A line of `add --from`: a shell command, or a JSON object with the flags as keys."""
+    keys: "Json" = {
+        "command": {**Command().describe(), "json_types": ["string"]},
+        "argv": {**Command().describe(), "json_types": ["array of strings"]},
+    }
+    assert set(keys) == set(COMMANDS)
+    for item in FLAGS:
+        keys[item.dest] = {
+            **(item.type.describe() if item.type else _SWITCH),
+            "json_types": _json_types(item),
+        }
+    for name, dest in SPELLINGS.items():
+        keys[name] = keys[dest]
+    return {
+        "text": "a shell command; blank lines and those that begin with # are skipped; a line that begins "
+        "with { is a JSON object with argv or command, and with null for what the command line says",
+        "json": keys,
+    }
+
+
+def _json_types(item: Flag) -> "list[str]":
+    if item.type is None:
+        return ["boolean"]
+    if item.repeat:
+        return ["object of strings", "array of strings", "string"]
+    number = isinstance(item.type, (Integer, Float, Duration, Timestamp))
+    return ["number", "string", "null"] if number else ["string", "null"]
 
 
 def _signed(word: str) -> bool:

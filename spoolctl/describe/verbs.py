@@ -46,8 +46,11 @@ def verb(spec: Verb, shapes: "Json", names: "list[str]") -> "Json":
     }
     if spec.safety:
         found["safety"] = spec.safety
+        found["confirmation"] = list(spec.confirmation)
     if spec.interrupts:
         found["interrupts_process"] = True
+    if spec.flag("from"):
+        found["input_line"] = values.line()
     if "frames" in spec.modes:
         found["frames"] = {
             "selector": "--follow --json",
@@ -79,7 +82,7 @@ def _hints(spec: Verb, items: "list[Json]") -> "Json":
         or any(arg.nargs in ("1", "+") for arg in spec.args)
     ):
         categories.append("missing")
-    if spec.exclusive:
+    if spec.exclusive or spec.only_with_key:
         categories.append("excluded")
     return {
         "categories": categories,

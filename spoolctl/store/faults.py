@@ -25,7 +25,7 @@ TABLE = {
 ADVICE = {
     "LOCKED": "another process is writing, try again",
     "DISK_FULL": "make room on the device, then try again",
-    "DB_READONLY": "make the database and its directory writable for this user",
+    "DB_READONLY": "make the database and its directory readable and writable for this user",
     "DB_INVALID": "name another database with --db PATH, or restore this one from a backup",
     "INTERNAL": "try again, and check the device if it stays",
 }
@@ -89,13 +89,14 @@ def _room(path: str) -> str:
 
 
 def _cannot_open(path: str) -> str:
-    """Readable but without a writable directory for the WAL: read-only. Anything else: invalid."""
+    """Not readable, or without a writable directory for the WAL: read-only. Anything else: invalid."""
     import os
 
     from ..paths import raw
 
     file = raw(path)
-    if os.access(file, os.R_OK) and not os.access(os.path.dirname(file), os.W_OK):
+    readable = os.access(file, os.R_OK)
+    if os.path.exists(file) and not (readable and os.access(os.path.dirname(file), os.W_OK)):
         return "DB_READONLY"
     return "DISK_FULL" if _device_full(path) else "DB_INVALID"
 

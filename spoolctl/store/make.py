@@ -28,7 +28,8 @@ def make(spool: Spool) -> Db:
         # The file's mode is the mode of its -wal and -shm too: private before the first byte.
         os.close(os.open(raw(spool.db), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise of_os(error, spool.db) or error from None
+        message = f"cannot make {spool.db}: {error.strerror}; name another place with --db PATH"
+        raise of_os(error, spool.db) or SpoolctlError("DB_INVALID", message, "spoolctl doctor") from None
     hooks.at("make: file made")
     info = inspect(spool)
     if info is None:

@@ -40,6 +40,13 @@ def lane_warning(ctx: "Context", db: "Db", queue: str) -> "list[tuple[str, str]]
     return [] if serving.serves(db, queue) else [serving.no_worker(ctx, queue)]
 
 
+def drain_line(ctx: "Context", queue: str) -> str:
+    """What runs the lane's jobs and returns: to wait for them without a worker would not."""
+    from ..work import serving
+
+    return serving.work_line(ctx, queue, "--drain")
+
+
 def after_bulk(db: "Db") -> None:
     """Keep the WAL bounded where no worker does it: a guarded checkpoint above the trigger."""
     from ..store.db import ADD_TRIGGER

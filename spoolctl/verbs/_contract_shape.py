@@ -29,10 +29,12 @@ _ITEM = {
     "required": s.BOOL,
     "default": _DEFAULT,
     "repeatable": s.BOOL,
+    "aliases": _WORDS,
+    "value_required": s.BOOL,
     "malformed_expectations": _VERDICTS,
 }
-_FLAG = s.obj(**_ITEM, flag=s.STR, aliases=_WORDS, value_required=s.BOOL, config_key_=s.STR)
-_ARG = s.obj(**_ITEM, nargs=s.enum("1", "+", "*", "?", "remainder"))
+_FLAG = s.obj(**_ITEM, flag=s.STR, config_key_=s.STR)
+_ARG = s.obj(**_ITEM, flag={"type": "null"}, nargs=s.enum("1", "+", "*", "?", "remainder"))
 
 _HINTS = s.obj(
     categories=s.arr(s.enum("valid", "unknown", "boundary", "malformed", "missing", "excluded")),
@@ -67,6 +69,8 @@ _VERB = s.obj(
     examples=s.arr(_WORDS),
     probe_hints=_HINTS,
     safety_=s.STR,
+    confirmation_=_WORDS,
+    input_line_=s.obj(text=s.STR, json=s.table(s.obj(json_types=_WORDS, **_VALUE))),
     interrupts_process_=s.BOOL,
     frames_=s.obj(selector=s.STR, schema_refs=_TEXTS, data_schemas=_TEXTS),
     raw_=s.obj(selector=s.STR, only_with=s.table(_WORDS), content=s.STR),
@@ -185,6 +189,7 @@ SHAPES = {
         negative_numbers=s.STR,
         double_dash=s.STR,
         ids=s.STR,
+        one_or_many=s.STR,
         suggestions=s.STR,
         several=s.STR,
         data_hash=s.STR,

@@ -46,11 +46,15 @@ def run(path: str, base: "Row", ctx: "Context") -> Result:
             kept, them = ("jobs are kept as they are", "they differ")
         message = f"{differing} {kept}; {them} in tags, note or schedule"
         warnings.append(("IDEMPOTENCY_METADATA_DIFFERS", message))
+    commands = []
     if answer["added"]:
         for lane in stage.due_lanes(clock.now()):
-            warnings += _adding.lane_warning(ctx, db, lane)
+            unserved = _adding.lane_warning(ctx, db, lane)
+            warnings += unserved
+            if unserved:
+                commands.append(ctx.with_db(_adding.drain_line(ctx, lane)))
+        commands = commands[:2]
     _adding.after_bulk(db)
-    commands = []
     if answer["added"]:
         first, last = answer["first_id"], answer["last_id"]
         ids = first if first == last else f"{first}-{last}"

@@ -4,7 +4,7 @@ import os
 
 from .. import jsontext, paths
 from ..contract import limits
-from ..contract.addflags import FLAGS
+from ..contract.addflags import COMMANDS, FLAGS, SPELLINGS
 from ..contract.types import BadValue
 from ..errors import SpoolctlError, invalid, nearest
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ..store.db import Row
 
 _FLAGS = {flag.dest: flag for flag in FLAGS}
-_SPELLINGS = {"tags": "tag"}
-_KEYS = ("argv", "command", *_FLAGS, *_SPELLINGS)
+_KEYS = (*COMMANDS, *_FLAGS, *SPELLINGS)
 
 
 def bad(line: int, problem: str, did_you_mean: "str | None" = None) -> SpoolctlError:
@@ -100,12 +99,12 @@ def asked(text: str, base: "Row") -> "tuple[Row, list[str]]":
     for name, value in item.items():
         if value is None and name in ("argv", "command", "tags", "tag", "env", "keep_children"):
             continue
-        if name in ("argv", "command"):
+        if name in COMMANDS:
             if argv is not None:
                 raise ValueError("argv and command exclude each other")
             argv = _command(name, value)
             continue
-        dest = _SPELLINGS.get(name, name)
+        dest = SPELLINGS.get(name, name)
         if dest not in _FLAGS:
             raise BadValue(f"unknown key {name[:200]!r}", nearest(name[:200], _KEYS))
         if dest in said:

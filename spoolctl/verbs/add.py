@@ -97,8 +97,12 @@ def run(args: Args, ctx: "Context") -> Result:
         row = existing
         differences = _adding.metadata_differences(db, existing, submission.row, submission.tags)
         warnings = _adding.metadata_warning(row["id"], differences)
+    commands = [f"spoolctl {verb} {row['id']}" for verb in ("wait", "feedback", "output")]
     if row["state"] == "queued" and row["next_run_at"] <= now:
-        warnings += _adding.lane_warning(ctx, db, str(row["queue"]))
+        unserved = _adding.lane_warning(ctx, db, str(row["queue"]))
+        if unserved:
+            warnings += unserved
+            commands.insert(0, _adding.drain_line(ctx, str(row["queue"])))
     _adding.after_bulk(db)
     answer = _answer(row, existing is not None)
     if submission.row["key"] is not None:
@@ -107,7 +111,6 @@ def run(args: Args, ctx: "Context") -> Result:
             "metadata_differs": bool(differences),
             "metadata_differences": differences,
         }
-    commands = [f"spoolctl {verb} {row['id']}" for verb in ("wait", "feedback", "output")]
     return Result(answer, [ctx.with_db(c) for c in commands], warnings)
 
 

@@ -46,6 +46,7 @@ SPEC = Verb(
     destructive=True,
     idempotent=False,
     interrupts=True,
+    confirmation=("--running", "--yes"),
     safety="a running job is canceled only with --running --yes",
 )  # fmt: skip
 

@@ -55,7 +55,7 @@ def data() -> "dict[str, object]":
         state=s.JOB_STATE,
         terminal=s.BOOL,
         succeeded=s.nullable(s.BOOL),
-        exit_code=s.nullable(s.INT),
+        exit_code=s.EXIT_CODE,
         signal=s.nullable(s.STR),
         failure_reason=s.REASON,
         last_error=s.nullable(s.STR),

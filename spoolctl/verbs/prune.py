@@ -41,6 +41,7 @@ SPEC = Verb(
     ),
     mutates=True,
     destructive=True,
+    confirmation=("--yes",),
     safety="nothing is deleted without --yes; --dry-run shows what would be",
 )  # fmt: skip
 

@@ -43,6 +43,7 @@ SPEC = Verb(
     mutates=True,
     idempotent=False,
     interrupts=True,
+    confirmation=("--force",),
     safety="a running job is ended only with --force",
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ SPEC = Verb(
     "show one job with its attempts and its history",
     "The values of --env are shown as they are stored.",
     args=(JOB,),
+    only_with_key=("queue",),
     flags=(Flag("--queue", LANE, help="the lane in which a key:KEY is looked for", short="-q"),),
     examples=(
         ("spoolctl show 7", "job 7, its attempts and events"),
@@ -53,7 +54,7 @@ def data() -> "dict[str, object]":
         pid=s.nullable(s.ID),
         started_at=s.TIME,
         finished_at=s.nullable(s.TIME),
-        exit_code=s.nullable(s.INT),
+        exit_code=s.EXIT_CODE,
         signal=s.nullable(s.STR),
         error=s.nullable(s.STR),
         failure_reason=s.REASON,
@@ -71,6 +72,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..contract.limits import INT64_MAX
     from ..store import attempts, events, jobs, select
 
+    select.refuse_mixture(SPEC.name, [args.id], args.queue, [])
     db = ctx.reader()
     with db.read():
         job_id = select.one(db, args.id, args.queue)

@@ -87,17 +87,17 @@ def run(args: Args, ctx: "Context") -> Result:
     limit = int(args.limit) or limits.STATUS_MAX
     db = ctx.reader()
     with db.read():
-        answer, warnings = _look(db, ctx, limit)
-    commands = []
-    if warnings:
-        commands.append(warnings[0][1])
+        answer, warnings, idle = _look(db, ctx, limit)
+    commands = [ctx.with_db(line) for line in idle[:2]]
     if answer["recent_dead"]:
         commands.append(ctx.with_db(f"spoolctl feedback {answer['recent_dead'][0]['id']}"))
     return Result(answer, commands, warnings)
 
 
-def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[Row, list[tuple[str, str]]]":
+def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[Row, list[tuple[str, str]], list[str]]":
+    """(the answer, warnings, the lines that run what nobody would)."""
     from ..store import counts, workers
+    from ..work import serving
 
     now = clock.now()
     lanes, queued = counts.by_lane(db)
@@ -127,7 +127,16 @@ def _look(db: "Db", ctx: "Context", limit: int) -> "tuple[Row, list[tuple[str, s
     answer["recent_dead"] = [_dead(db, job, attempt) for job, attempt in counts.recently_dead(db, limit)]
     served = {w["lane"] for i, w in known.items() if w["kind"] == "command" and alive[i]}
     waiting = [lane for lane, kind in queued if kind == "command" and lane not in served]
-    return answer, _unserved(db, ctx, waiting, now, limit)
+    unserved = _due(db, waiting, now, limit)
+    idle = list(unserved)
+    if answer["orphaned"] and not any(alive.values()):
+        # Any worker brings these back; the lane is that of the first which is shown.
+        idle += [job["queue"] for job in answer["running_jobs"] if job["orphaned"]][:1]
+    return (
+        answer,
+        [serving.no_worker(ctx, lane) for lane in unserved],
+        [serving.work_line(ctx, lane, "--drain") for lane in dict.fromkeys(idle)],
+    )
 
 
 def _liveness(db: "Db", known: "dict[int, Row]") -> "dict[int, bool | None]":
@@ -144,18 +153,15 @@ def _is_orphaned(owner: object, alive: "dict[int, bool | None]") -> bool:
     return owner != 0 and alive.get(owner, False) is False  # type: ignore[call-overload]
 
 
-def _unserved(
-    db: "Db", ctx: "Context", lanes: "list[str]", now: float, limit: int
-) -> "list[tuple[str, str]]":
-    """NO_WORKER for each of the unserved lanes in which a command is due."""
+def _due(db: "Db", lanes: "list[str]", now: float, limit: int) -> "list[str]":
+    """Those of the unserved lanes in which a command is due."""
     from ..store import claim
-    from ..work import serving
 
-    warnings: "list[tuple[str, str]]" = []
+    found: "list[str]" = []
     for lane in lanes:
-        if len(warnings) < limit and claim.look(db, lane, "command", now)[0]:
-            warnings.append(serving.no_worker(ctx, lane))
-    return warnings
+        if len(found) < limit and claim.look(db, lane, "command", now)[0]:
+            found.append(lane)
+    return found
 
 
 def _workers(

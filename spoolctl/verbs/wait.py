@@ -59,7 +59,7 @@ def data() -> "dict[str, object]":
     job = s.obj(
         state=s.JOB_STATE,
         attempts=s.COUNT,
-        last_exit_code=s.nullable(s.INT),
+        last_exit_code=s.EXIT_CODE,
         last_error=s.nullable(s.STR),
         failure_reason_=s.REASON,
         streams_=_tails.shape(),

@@ -49,8 +49,9 @@ SPEC = Verb(
     mutates=True,
     idempotent=False,
     bounded_by={"": (("--once",), ("--drain",), ("--idle-timeout", "0"))},
-    safety="refuses a queue that others may write, as they could run commands as you; "
-    "--allow-shared accepts it",
+    confirmation=("--allow-shared",),
+    safety="refuses a queue that everybody may write or that belongs to somebody else, who could run "
+    "commands as you; --allow-shared accepts it",
 )  # fmt: skip
 
 

@@ -473,7 +473,7 @@ def test_what_follows_a_look_can_be_run(spool, desk):
     assert [job["id"] for job in spool.json("list")["jobs"] if job["id"] <= 2] == [dead]
     spool.add("-q", "other", "true")
     answer = spool.run("status", "--json")
-    assert len(named(answer)) == 2
+    assert len(named(answer)) == 4
     (spool.path / ".spoolctl" / "config.json").write_text('{"nope": 1}')
     [line] = named(spool.run("config-show", "--json"))
     assert "nope" in desk.paste(line).err

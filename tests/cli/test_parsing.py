@@ -108,14 +108,11 @@ def test_flags_are_never_abbreviated(spool, words):
 @pytest.mark.parametrize(
     ("word", "meant"),
     [("--quue", "--queue"), ("--priorty=1", "--priority"), ("--jsno", "--json"), ("--nothing-like-it", None),
-     ("-x", "-h"), ("--queue ", "--queue"), ("--Queue", "--queue")],
+     ("-x", None), ("--queue ", "--queue"), ("--Queue", "--queue")],
 )  # fmt: skip
 def test_an_unknown_flag_suggests_the_nearest(spool, word, meant):
     error = refused(spool.run("add", "--json", word, "--", "true"), "UNKNOWN_FLAG")
-    if word == "-x":  # as near to -h as to the other short flags
-        assert error["did_you_mean"] in ("-h", "-c", "-q")
-    else:
-        assert error["did_you_mean"] == meant
+    assert error["did_you_mean"] == meant
 
 
 @pytest.mark.parametrize("word", ["--quue", "--jsn", "-v", "--verbose"])
@@ -298,7 +295,7 @@ def test_an_enumerated_value_suggests_the_nearest(spool):
     assert error["did_you_mean"] == "active"
     assert error["detail"]["choices"] == ["active", "kept"]
     error = refused(spool.run("list", "--json", "--state", "queued,runing"))
-    assert error["did_you_mean"] == "running"
+    assert error["did_you_mean"] == "queued,running"
 
 
 def test_a_long_value_is_cut_in_the_answer(spool):

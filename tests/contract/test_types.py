@@ -504,7 +504,10 @@ def test_a_list_of_choices_keeps_its_order_and_drops_doubles():
     assert kind.parse("dead,done,dead") == ["dead", "done"]
     with pytest.raises(BadValue) as caught:
         kind.parse("dead,doen")
-    assert caught.value.did_you_mean == "done"
+    assert caught.value.did_you_mean == "dead,done"
+    with pytest.raises(BadValue) as caught:
+        kind.parse("doen,nothing")
+    assert caught.value.did_you_mean is None
 
 
 # --- the nearest word -------------------------------------------------------------------------------------
@@ -525,10 +528,15 @@ SHORT = st.text(st.sampled_from("abc-"), max_size=4)
 
 @given(SHORT, st.lists(SHORT, max_size=5))
 def test_nearest_is_the_first_of_the_closest_within_two_edits(word, known):
-    distances = [distance(word, candidate) for candidate in known]
-    close = [d for d in distances if d <= 2]
-    expected = known[distances.index(min(close))] if close else None
-    assert nearest(word, known) == expected
+    distances = [(distance(word, candidate), candidate) for candidate in known]
+    close = [(d, c) for d, c in distances if d <= 2 and 2 * d < max(len(word), len(c))]
+    assert nearest(word, known) == (min(close, key=lambda pair: pair[0])[1] if close else None)
+
+
+def test_a_word_of_which_half_would_change_is_not_meant():
+    assert nearest("-f", ["-h", "-q", "-y"]) is None
+    assert nearest("stop", ["show", "status"]) is None
+    assert nearest("ad", ["add"]) == "add"
 
 
 def test_nearest_of_a_huge_word_is_quick():

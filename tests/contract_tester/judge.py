@@ -89,11 +89,17 @@ class Judge:
         found = [] if call.expected.code is None else [f"{call.expected} was expected, a stream came"]
         if answer.out and not answer.out.endswith(b"\n"):
             found.append("the last line of the stream is cut")
+        told = 0  # by the control line of an error
         for line in answer.out.splitlines():
             try:
-                found += self.envelopes.line_findings(strict(line + b"\n"), verb)
+                frame = strict(line + b"\n")
             except ValueError as reason:
                 found.append(f"a line of the stream is not JSON: {reason}")
+                continue
+            found += self.envelopes.line_findings(frame, verb)
+            told = frame.get("control", {}).get("exit_code", 0)
+        if answer.exit != told:
+            found.append(f"exit {answer.exit}, but the stream says {told}")
         return found + ([f"stderr is not empty: {answer.err[:200]!r}"] if answer.err else [])
 
     def _mirrored(self, call: Call, answer: Answer, document: dict[str, Any]) -> list[str]:

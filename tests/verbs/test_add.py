@@ -73,7 +73,7 @@ def test_a_job_is_answered_in_full_and_stored_with_the_defaults(spool):
         "cwd": str(spool.path),
         "env_keys": [],
     }
-    assert answer.commands == ["spoolctl wait 1", "spoolctl feedback 1", "spoolctl output 1"]
+    assert answer.commands == ["spoolctl work --drain", "spoolctl wait 1", "spoolctl feedback 1"]
     assert before - 0.002 <= stored["created_at"] <= time.time()
     expected = {
         "id": 1,
@@ -343,7 +343,7 @@ def test_without_a_worker_the_warning_is_the_line_that_starts_one(spool, lane):
 def test_the_line_repeats_the_database_and_the_lane_of_the_config(spool):
     answer = spool.run("add", "--json", "--db", "my queue.db", "true", check=0)
     assert answer.json["warnings"][1]["message"] == "spoolctl work --db 'my queue.db'"
-    assert answer.commands[0] == "spoolctl wait --db 'my queue.db' 1"
+    assert answer.commands[1] == "spoolctl wait --db 'my queue.db' 1"
     configure(spool, defaults={"queue": "slow"})
     assert add(spool, "true", check=0).json["warnings"][-1]["message"] == "spoolctl work --queue slow"
 

@@ -100,7 +100,7 @@ def test_only_the_fields_asked_for_are_given_in_their_order(spool):
     job = spool.json("list", "--fields", "tags,id,argv,payload")["jobs"][0]
     assert list(job.items()) == [("tags", {"a": "1"}), ("id", 1), ("argv", ["echo", "hi"])]
     assert "a=1" in spool.run("list", "--fields", "id,tags,created_at", check=0).text
-    assert spool.run("list", "--fields", "id,stat", "--json").error["did_you_mean"] == "state"
+    assert spool.run("list", "--fields", "id,stat", "--json").error["did_you_mean"] == "id,state"
 
 
 def test_env_values_never_show_and_bad_bytes_do(spool):
