@@ -132,11 +132,10 @@ def _with_dashes(verb: Verb, known: "dict[str, Flag]", tokens: "list[str]", firs
         parse(verb, [*before, "--", *command])
     except SpoolctlError:
         return usage
-    from .terminal import LONGEST_LINE, pasteable, quoted
+    from .terminal import line_of
 
     words = [verb.name, *(word for word in before if word != "--json"), "--", *command]
-    line = " ".join(map(quoted, ("spoolctl", *words)))
-    return line if len(pasteable(line).encode()) <= LONGEST_LINE else usage
+    return line_of(["spoolctl", *words]) or usage
 
 
 def _flag(

@@ -103,12 +103,5 @@ def _value(path: str, key: str, kind: Type, value: object) -> object:
 
 
 def _bad(path: str, problem: str) -> SpoolctlError:
-    from .terminal import quoted
-
-    word = f"./{path}" if path.startswith("-") else path
-    return invalid(
-        f"config {path} {problem}; mend or remove the file",
-        f"spoolctl config-validate {quoted(word)}",
-        flag="config",
-        value=path,
-    )
+    message = f"config {path} {problem}; mend or remove the file; spoolctl config-validate checks it"
+    return invalid(message, paths.show(path), flag="config", value=path)

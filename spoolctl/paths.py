@@ -22,6 +22,27 @@ def text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
+def operand(path: str) -> str:
+    """A path as a command's word: with a dash in front it would be taken for a flag."""
+    return f"./{path}" if path.startswith("-") else path
+
+
+def owned(path: str) -> bool:
+    """Whether its mode is ours to change."""
+    try:
+        return os.geteuid() in (0, os.stat(raw(path)).st_uid)
+    except OSError:
+        return False
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file by a look now, 0 for what is not there."""
+    try:
+        return os.stat(raw(path)).st_size
+    except OSError:
+        return 0
+
+
 def look(path: str) -> str:
     """The line that shows what stands at `path`, or else what is in the nearest directory above."""
     from .terminal import quoted
@@ -29,7 +50,16 @@ def look(path: str) -> str:
     while not os.path.lexists(raw(path)) and path not in ("/", "."):
         path = os.path.dirname(path) or "."
     way = "-la" if os.access(raw(path), os.R_OK) else "-ld"
-    return f"ls {way} {quoted('./' + path if path.startswith('-') else path)}"
+    return f"ls {way} {quoted(operand(path))}"
+
+
+def show(path: str) -> str:
+    """The line that shows what a file says, or what else stands there."""
+    from .terminal import quoted
+
+    if os.path.isfile(raw(path)) and os.access(raw(path), os.R_OK):
+        return f"cat {quoted(operand(path))}"
+    return look(path)
 
 
 class Spool:

@@ -136,6 +136,12 @@ def quoted(word: str) -> str:
 LONGEST_LINE = 100_000  # bytes: what runs a line hands it on as one argument, which holds 128 KiB
 
 
+def line_of(words: "list[str] | tuple[str, ...]") -> "str | None":
+    """Words as a line that a POSIX shell takes apart again; None for one that is too long to be run."""
+    line = " ".join(map(quoted, words))
+    return line if len(pasteable(line).encode()) <= LONGEST_LINE else None
+
+
 def pasteable(command: str) -> str:
     """A command line as one printable line that a POSIX shell runs alike.
 

@@ -26,6 +26,16 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A follower keeps INT and TERM to itself until its process is over: here, that of the tests."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def spool(tmp_path: Path):
     """A scratch directory with `run`, `cli`, `start`, `add` … bound to it (support.Spool)."""

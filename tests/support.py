@@ -33,7 +33,20 @@ PATIENCE = 60  # seconds a real process may take before the test gives up on it
 ENVELOPE = ["ok", "tool_version", "data", "meta", "warnings", "commands", "errors"]
 FRAME_VERBS = ("events", "output")
 # What a remediation may name beside us.
-STANDARD_TOOLS = ("cd", "chmod", "df", "find", "ls", "mv", "ps", "sed", "ulimit", "unset", sys.executable)
+STANDARD_TOOLS = (*"cat cd chmod df find ls mv ps sed ulimit unset".split(), sys.executable)
+    "cat",
+    "cd",
+    "chmod",
+    "df",
+    "find",
+    "ls",
+    "mv",
+    "ps",
+    "sed",
+    "ulimit",
+    "unset",
+    sys.executable,
+)
 
 
 class Answer:

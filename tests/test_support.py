@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from pathlib import Path
 
 import pytest
+from shells import Shell
 from support import checked_line, document, hash_of, run
 
 TESTS = Path(__file__).resolve().parent
@@ -20,6 +22,7 @@ READERS = {
     ("support.py", "document"): "validates",
     ("support.py", "checked_line"): "validates",
     ("killing.py", "killed_at_every_line"): "rows of its own script; the answers in them are validated",
+    ("verbs/test_events.py", "signalled_at_every_line"): "the same",
     ("contract/test_jsontext.py", ""): "values that the writer shows, which are no answers",
     ("verbs/test_doctor.py", "_mirror"): "makes up the mirror of an error; the answer is validated",
     ("work/test_chaos.py", "chaos"): "the table of scripts/chaos.py",
@@ -200,3 +203,14 @@ def test_a_line_of_a_stream_that_does_not_fit_its_schema_is_refused(spool):
         assert line != event
         with pytest.raises(AssertionError):
             checked_line(line, words)
+
+
+def test_a_shell_that_is_missing_is_a_skip_and_nothing_is_installed(tmp_path, monkeypatch):
+    tool = tmp_path / "apt-get"
+    tool.write_text("#!/bin/sh\n: >called\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pytest.skip.Exception, match="zsh is not installed"):
+        Shell("zsh", tmp_path)
+    assert os.listdir(tmp_path) == ["apt-get"]

@@ -3,18 +3,20 @@
 import os
 
 from .. import clock
-from ..paths import raw
+from ..contract import limits
+from ..paths import look, owned, raw
 from ..store import ddl, health
 from . import runner
 from .bound import Bound
-from .runner import ELSEWHERE, Outcome, Scene, failed, may, owned, passed, warned
+from .runner import Outcome, Scene, failed, may, passed, warned
 
 SMALL = 16 * 1024 * 1024  # bytes of a database whose pages are all looked at, without --deep too
 WHOLE = 4.0  # seconds for that: it takes a fraction of one, but the machine may do other things
 MOMENT = 0.3  # seconds to look for damaged pages in a larger one
-HELD = 2.5  # seconds in which one and the same process may have the write lock
+HELD = limits.LOCK_PATIENCE  # one and the same process may have the write lock so long: a call waits for it
 PAUSE = 0.05
 WAL_WARN = 64 * 1024 * 1024
+LOCKS = "/proc/locks"
 WRITE_LOCK = 120  # the byte of the -shm file on which whoever writes has a lock
 
 
@@ -24,7 +26,7 @@ def sqlite_open_readwrite(scene: Scene) -> Outcome:
     files = [spool.db, *(spool.db + suffix for suffix in ("-wal", "-shm") if _there(spool.db + suffix))]
     shut = [path for path in files if not may(path, os.R_OK | os.W_OK)]
     if shut:
-        mend = f"chmod u+rw {runner.words(shut)}" if all(map(owned, shut)) and scene.writable else ELSEWHERE
+        mend = f"chmod u+rw {runner.words(shut)}" if all(map(owned, shut)) else look(spool.db)
         return failed(f"{', '.join(shut)} cannot be written by this user", mend)
     assert scene.info is not None
     scene.stamp = health.stamp(spool)
@@ -32,8 +34,12 @@ def sqlite_open_readwrite(scene: Scene) -> Outcome:
     with Bound(scene.db.conn, WHOLE if scene.db_bytes() + scene.wal_bytes() <= SMALL else MOMENT):
         broken = health.of_pages(health.problems(scene.db))
         if broken:
-            return failed(f"the database is damaged: {broken[0]}", ELSEWHERE)
-    holder = _holder(scene)
+            message = f"the database is damaged: {broken[0]}; copy it before anything else"
+            return failed(message, look(os.path.dirname(spool.db)))
+    writers = _writers(scene)
+    if writers is None:
+        return passed("this user may write it; whether somebody keeps it locked cannot be told here")
+    holder = _holder(scene, writers)
     if holder is not None:
         return failed(
             f"process {holder} has had the write lock for {HELD:g} s: until it lets go, no job can be added",
@@ -46,26 +52,28 @@ def _there(path: str) -> bool:
     return os.path.exists(raw(path))
 
 
-def _holder(scene: Scene) -> "int | None":
-    """The pid of a process that writes and does not come to an end.
+def _holder(scene: Scene, kept: "set[int]") -> "int | None":
+    """The pid of one of those that write which does not come to an end.
 
     Where many write, the lock is never free for long, but each has it for milliseconds.
     """
     deadline = clock.monotonic() + HELD
-    kept = _writers(scene)
     while kept and clock.monotonic() < deadline:
         clock.sleep(PAUSE)
-        kept &= _writers(scene)
+        kept &= _writers(scene) or set()
     return min(kept, default=None)
 
 
-def _writers(scene: Scene) -> "set[int]":
-    """The processes that have the gate or SQLite's write lock at this moment, as far as they can be seen."""
+def _writers(scene: Scene) -> "set[int] | None":
+    """The processes that have the gate or SQLite's write lock at this moment, as far as they can be seen.
+
+    None where the system has no table of locks.
+    """
     try:
-        with open("/proc/locks", "rb") as file:
+        with open(LOCKS, "rb") as file:
             lines = file.read().split(b"\n")
     except OSError:
-        return set()
+        return None
     spool = scene.spool
     whole, index = (_number(spool.gate), _number(spool.db)), _number(spool.db + "-shm")
     found = set()
@@ -95,7 +103,7 @@ def schema_version(scene: Scene) -> Outcome:
     assert version is not None
     if version == 0:
         message = "there is no schema in it yet; the first add makes it"
-        return warned(message, scene.ours("add -- true"), stops=True)
+        return warned(message, None, stops=True)
     if version > ddl.VERSION:
         from ..store.db import newer
 
@@ -103,19 +111,21 @@ def schema_version(scene: Scene) -> Outcome:
         return failed(error.message, "spoolctl --version")
     if version < ddl.VERSION:
         if not health.migratable(version):
-            return failed(f"{spool.db} has schema {version}, which this version cannot read", ELSEWHERE)
+            return failed(f"{spool.db} has schema {version}, which this version cannot read", look(spool.db))
         message = f"schema {version} is brought up to {ddl.VERSION} by the next call"
         return warned(message, scene.ours("status"), stops=True)
     lacking = health.missing(scene.open_db)
     if lacking:
-        return failed(f"schema {version}, but without {', '.join(lacking[:5])}", ELSEWHERE)
+        return failed(f"schema {version}, but without {', '.join(lacking[:5])}", look(spool.db))
     scene.sound = True
     return passed(f"schema {version}")
 
 
 def contract_metadata(scene: Scene) -> Outcome:
     strange = health.strangeness(scene.open_db)
-    return failed(strange, ELSEWHERE) if strange else passed("it says that it is ours, and of this contract")
+    if strange:
+        return failed(strange, look(scene.spool.db))
+    return passed("it says that it is ours, and of this contract")
 
 
 def wal_size(scene: Scene) -> Outcome:

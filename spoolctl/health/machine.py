@@ -58,7 +58,8 @@ def disk_space(scene: Scene) -> Outcome:
     free = room.f_bavail * room.f_frsize
     files = room.f_favail if room.f_files else FILES_WARN
     if free < ROOM_FAIL:
-        return failed(f"{size(free)} are free beside {base}; it needs 16 MiB", f"df -h {quoted(base)}")
+        message = f"{size(free)} are free beside {base}; it needs {size(ROOM_FAIL)}"
+        return failed(message, f"df -h {quoted(base)}")
     if files < FILES_FAIL:
         return failed(f"{files} more files can be made beside {base}", f"df -i {quoted(base)}")
     if free < ROOM_WARN:
@@ -76,7 +77,7 @@ def worker_identity(scene: Scene) -> Outcome:
         if found is not None:
             return found
     if blind:
-        return warned(f"{blind}: a dead worker's job may have to be taken back by hand", scene.ours("status"))
+        return warned(f"{blind}: a dead worker's job may have to be taken back by hand", None)
     return passed("it can be proven whether a worker of this machine lives")
 
 
@@ -121,7 +122,7 @@ def _owners(scene: Scene) -> "Outcome | None":
         )
     if elsewhere:
         message = f"in another pid namespace, judged by its lock alone: {'; '.join(elsewhere[:SHOWN])}"
-        return warned(message, scene.ours("status"))
+        return warned(message, None)
     return None
 
 

@@ -3,10 +3,10 @@
 import os
 
 from .. import config, paths
-from ..paths import raw
+from ..paths import look, owned, raw
 from ..terminal import quoted
 from . import runner
-from .runner import ELSEWHERE, Outcome, Scene, failed, may, owned, passed, warned
+from .runner import ELSEWHERE, Outcome, Scene, failed, may, passed, warned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,13 +47,24 @@ def config_valid(scene: Scene) -> Outcome:
 
 
 def _mend_config(path: str) -> str:
-    """Make it readable, or set it aside: then the defaults are in force, and what it said is kept."""
+    """Make it readable, or set it aside: then the defaults are in force, and what it said is kept. One that
+    says where the database is only a person can mend: by the defaults there would be another queue."""
     folder = os.path.dirname(path)
     if os.path.isdir(raw(folder)) and not may(folder, os.X_OK):
         return _chmod([folder])
     if os.path.isfile(raw(path)) and not may(path, os.R_OK) and owned(path):
         return f"chmod u+r {quoted(path)}"
-    return _aside(path)
+    return paths.show(path) if _names_place(path) else _aside(path)
+
+
+def _names_place(path: str) -> bool:
+    if not os.path.isfile(raw(path)):
+        return False
+    try:
+        with open(raw(path), "rb") as file:
+            return b"db_path" in file.read(1_048_577)
+    except OSError:
+        return True
 
 
 def _aside(path: str) -> str:
@@ -80,15 +91,18 @@ def db_path_resolved(scene: Scene) -> Outcome:
 
 
 def _mend_path(scene: Scene, error: "SpoolctlError") -> str:
-    """A directory without a queue gets one by its first job."""
+    """Of a directory without a queue: the queue of the project it holds, or how its own would be named."""
     flag, value = error.detail.get("flag"), str(error.detail.get("value") or "")
-    if flag == "SPOOLCTL_DB":
-        return "unset SPOOLCTL_DB"
     base = os.path.dirname(scene.ctx.config().path) if flag == "db_path" else scene.ctx.cwd()
-    inner = os.path.join(base, value, paths.NAME)
-    if not value or len(value) >= 200 or os.path.lexists(raw(inner)):
-        return ELSEWHERE
-    return f"spoolctl add --db {quoted(inner)} -- true"
+    folder = os.path.normpath(os.path.join(base, value))
+    if not value or not os.path.isdir(raw(folder)):
+        return "unset SPOOLCTL_DB" if flag == "SPOOLCTL_DB" else ELSEWHERE
+    inner = os.path.join(folder, paths.FOLDER, paths.NAME)
+    if not os.path.isfile(raw(inner)):
+        inner = os.path.join(folder, paths.NAME)
+    if os.path.isdir(raw(inner)) or os.path.basename(folder) == paths.NAME:
+        return look(folder)
+    return f"spoolctl doctor --db {quoted(inner)}"
 
 
 def _existing(folder: str) -> str:
@@ -103,7 +117,7 @@ def spool_directory_writable(scene: Scene) -> Outcome:
     folder, base = os.path.dirname(scene.spool.db), scene.base
     if not os.path.isdir(raw(base)):
         ours = os.path.basename(base) == paths.FOLDER and may(os.path.dirname(base), os.W_OK | os.X_OK)
-        return failed(f"{base} is not a directory", _aside(base) if ours else ELSEWHERE)
+        return failed(f"{base} is not a directory", _aside(base) if ours else look(base))
     there = base == folder and scene.db_bytes() > 0
     # What is new in a directory is made safe by opening the directory.
     if not may(base, os.W_OK | os.X_OK | (0 if there else os.R_OK)):
@@ -124,10 +138,12 @@ def spool_directory_writable(scene: Scene) -> Outcome:
 
 
 def _chmod(shut: "list[str]") -> str:
-    """`X`: search, for directories only."""
-    if all(owned(path) for path in shut) and not any(_read_only(path) for path in shut):
-        return f"chmod u+rwX {runner.words(shut)}"
-    return ELSEWHERE
+    """`X`: search, for directories only. All of a directory that is the queue's own: what else in it is shut
+    cannot be seen from outside."""
+    if not all(owned(path) for path in shut) or any(_read_only(path) for path in shut):
+        return ELSEWHERE
+    whole = any(os.path.basename(path) == paths.FOLDER for path in shut)
+    return f"chmod {'-R ' if whole else ''}u+rwX {runner.words(shut)}"
 
 
 def _read_only(path: str) -> bool:
@@ -147,35 +163,38 @@ def database_exists(scene: Scene) -> Outcome:
         scene.info = inspect(scene.spool)
     except SpoolctlError as error:
         return failed(error.message, _mend_file(scene, error))
-    made = scene.ours("add -- true") if scene.writable else ELSEWHERE
     if scene.info is None:
-        return warned("there is no database yet; the first add makes it", made, stops=True)
+        return warned("there is no database yet; the first add makes it", None, stops=True)
     if scene.info.st_size == 0:
-        return warned("the database is still empty; the first add fills it", made, stops=True)
+        return warned("the database is still empty; the first add fills it", None, stops=True)
     return passed(f"{db} is there")
 
 
 def _mend_file(scene: Scene, error: "SpoolctlError") -> str:
-    """What shows the other names, or whoever put something there: a person has to choose."""
+    """What shows the other names, or whoever put something there: a person has to choose. Only names nearby
+    are looked for: a whole disk takes minutes. `-ls` tells how many there are in all."""
     db = scene.spool.db
     try:
         info = os.lstat(raw(db))
     except OSError:
-        return ELSEWHERE if may(scene.base, os.X_OK) else _chmod([scene.base])
+        shut = os.path.isdir(raw(scene.base)) and not may(scene.base, os.X_OK)
+        return _chmod([scene.base]) if shut else look(scene.base)
     if error.code == "SAFETY_BLOCK":
-        return f"ls -l {quoted(os.path.dirname(db))}"
+        return look(os.path.dirname(db))
     if info.st_nlink < 2 or not os.path.isfile(raw(db)):
-        return ELSEWHERE
-    top = os.path.dirname(db)
-    while top != "/" and os.lstat(raw(os.path.dirname(top))).st_dev == info.st_dev:
-        top = os.path.dirname(top)
-    return f"find {quoted(top)} -xdev -samefile {quoted(db)} 2>/dev/null || true"
+        return look(db)
+    near = quoted(os.path.dirname(os.path.dirname(db)))
+    return f"find {near} -xdev -maxdepth 2 -samefile {quoted(db)} -ls 2>/dev/null || true"
 
 
 def filesystem_type(scene: Scene) -> Outcome:
+    from ..errors import SpoolctlError
     from ..store import place
 
-    place.check_filesystem(scene.spool, file_mount=True)
+    try:
+        place.check_filesystem(scene.spool, file_mount=True)
+    except SpoolctlError as error:
+        return failed(error.message, ELSEWHERE)
     kind = place.filesystem(scene.spool.db)
     if kind is None:
         return passed("of what type the file system is cannot be told here")
@@ -190,10 +209,9 @@ def permissions(scene: Scene) -> Outcome:
     found = place.shared(spool)
     if found:
         path, what, refused = max(found, key=lambda one: one[2])
-        wide = [
-            one for one in _files(scene) if owned(one) and (one == path or _mode(one) & _wide(scene, one))
-        ]
-        mend = f"chmod go-w {runner.words(wide)}" if wide and "writable" in what else ELSEWHERE
+        wide = [one for one in _files(scene) if _mode(one) & _wide(scene, one)]
+        # Only what is proven to be a queue is changed: the path may name any file.
+        mend = ("writable" in what and _is_queue(scene) and place.closing([*wide, path])) or look(path)
         if refused:
             return failed(f"{path} {what}: whoever can write it can run commands as you", mend)
         return warned(f"{path} {what}", mend)
@@ -205,8 +223,15 @@ def permissions(scene: Scene) -> Outcome:
     open_ones = [path for path in _files(scene)[1:] if _readable(path)]
     if open_ones:
         message = f"others may read {', '.join(open_ones)}"
-        return warned(message, f"chmod go-rwx {runner.words(open_ones)}")
+        return warned(message, f"chmod go-rwx {runner.words(open_ones)}" if _is_queue(scene) else None)
     return passed("only this user can read and write it")
+
+
+def _is_queue(scene: Scene) -> bool:
+    """Whether the file is a database of ours, or there is none yet and the directory is made for one."""
+    if scene.info is None:
+        return os.path.basename(os.path.dirname(scene.spool.db)) == paths.FOLDER
+    return scene.db is not None
 
 
 def _files(scene: Scene) -> "list[str]":

@@ -8,7 +8,7 @@ import os
 import sqlite3
 
 from ..errors import SpoolctlError
-from ..paths import raw
+from ..paths import look, raw, size_of
 from ..terminal import pasteable, quoted
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Run = Callable[["Scene"], "Outcome"]
     Checks = tuple[tuple[str, tuple[str, ...], str], ...]
 
-# Where a database can be of one's own; for what no command can mend in place.
+# Where a database can be of one's own, when there can be none here.
 ELSEWHERE = "spoolctl doctor --db ~/.local/state/spoolctl/queue.db"
 LOOKS = 3
 
@@ -84,17 +84,10 @@ class Scene:
         return self.ctx.with_db(f"spoolctl {command}")
 
     def db_bytes(self) -> int:
-        return self._size("")
+        return size_of(self.spool.db) if self.place else 0
 
     def wal_bytes(self) -> int:
-        return self._size("-wal")
-
-    def _size(self, suffix: str) -> int:
-        """By a look now, 0 for what is not there."""
-        try:
-            return os.stat(raw(self.spool.db + suffix)).st_size if self.place else 0
-        except OSError:
-            return 0
+        return size_of(self.spool.db + "-wal") if self.place else 0
 
     def close(self) -> None:
         if self.db is not None:
@@ -172,28 +165,14 @@ def _named(error: OSError) -> str:
 
 def of_error(error: SpoolctlError, scene: Scene) -> Outcome:
     """A failure with an error's message, and the nearest command to a way out of it."""
-    mend = ELSEWHERE
-    if error.code == "LOCKED":
-        mend = scene.ours("doctor")
-    elif error.code == "DISK_FULL":
-        mend = f"df -h {quoted(scene.base)}"
-    elif error.code == "INTERNAL":
-        mend = f"ls -l {quoted(scene.base)}"
-    return failed(error.message, mend)
+    mends = {"LOCKED": scene.ours("doctor"), "DISK_FULL": f"df -h {quoted(scene.base)}"}
+    return failed(error.message, mends.get(error.code) or look(scene.place.db if scene.place else scene.base))
 
 
 def may(path: str, mode: int) -> bool:
     """Whether this process may, by its effective ids; a read-only file system says no."""
     effective = os.access in os.supports_effective_ids
     return os.access(raw(path), mode, effective_ids=effective)
-
-
-def owned(path: str) -> bool:
-    """Whether its mode is ours to change."""
-    try:
-        return os.geteuid() in (0, os.stat(raw(path)).st_uid)
-    except OSError:
-        return False
 
 
 def words(paths: "list[str]") -> str:

@@ -14,7 +14,7 @@ import sys
 from .. import CONTRACT_VERSION, hooks
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
-from ..paths import Spool, raw
+from ..paths import Spool, raw, size_of
 from . import ddl
 from .gate import Gate
 
@@ -94,10 +94,7 @@ class Db:
 
     def wal_bytes(self) -> int:
         """The size of the WAL, 0 when there is none."""
-        try:
-            return os.stat(raw(self.spool.db + "-wal")).st_size
-        except OSError:
-            return 0
+        return size_of(self.spool.db + "-wal")
 
     def one(self, sql: str, values: "Row | list[Any] | tuple[()]" = ()) -> "tuple[Any, ...] | None":
         return self.conn.execute(sql, values).fetchone()

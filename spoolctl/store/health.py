@@ -6,7 +6,8 @@ An ordinary connection would leave its -shm behind, or take away the -wal of oth
 import os
 
 from .. import CONTRACT_VERSION
-from ..paths import Spool, raw
+from ..contract import limits
+from ..paths import Spool, raw, size_of
 from . import ddl
 from .db import Db, connect, recognized, stand_in
 
@@ -22,7 +23,7 @@ RECOUNT = "SELECT queue, kind, state, count(*) FROM jobs GROUP BY queue, kind, s
 COUNTED = "SELECT queue, kind, state, n FROM counts WHERE n <> 0"
 FIRST_PROBLEMS = "PRAGMA quick_check(20)"
 
-PATIENCE = 1.0  # seconds for somebody who has the whole file locked
+PATIENCE = limits.LOCK_PATIENCE  # for somebody who has the whole file locked: as long as any call
 
 
 def look(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
@@ -42,16 +43,9 @@ def look(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":
 def _how(spool: Spool) -> bytes:
     """Without a log the file alone is the database, and is read without any lock. With one, the index that
     others keep of it is read as it is. Only a log without an index needs one made: it stays behind."""
-    if not _size(spool.db + "-wal"):
+    if not size_of(spool.db + "-wal"):
         return b"mode=ro&immutable=1"
     return b"mode=ro&readonly_shm=1" if os.path.exists(raw(spool.db + "-shm")) else b"mode=ro"
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(raw(path)).st_size
-    except OSError:
-        return 0
 
 
 def stamp(spool: Spool) -> "Stamp":
@@ -60,7 +54,7 @@ def stamp(spool: Spool) -> "Stamp":
         info = os.stat(raw(spool.db))
     except OSError:
         return ()
-    return info.st_ino, info.st_size, info.st_mtime_ns, int(_size(spool.db + "-wal") > 0)
+    return info.st_ino, info.st_size, info.st_mtime_ns, int(size_of(spool.db + "-wal") > 0)
 
 
 def missing(db: Db) -> "list[str]":

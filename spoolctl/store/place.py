@@ -6,7 +6,7 @@ Only stat and the mount table: a file of the database is never opened here.
 import os
 
 from ..errors import SpoolctlError
-from ..paths import Spool, look, raw
+from ..paths import Spool, look, owned, raw
 
 REMOTE = ("9p", "virtiofs", "drvfs", "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "fuse.sshfs")
 
@@ -87,7 +87,7 @@ def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
                 "SAFETY_BLOCK",
                 f"{path} {what}: whoever can write it can run commands as you. Make it yours alone, name "
                 "another database with --db PATH, or accept it with --allow-shared",
-                _closed(mend) if "writable" in what else look(path),
+                ("writable" in what and closing(mend)) or look(path),
             )
     return [("SHARED_PERMISSIONS", f"{path} {what}") for path, what, _ in found]
 
@@ -120,19 +120,13 @@ def shared(spool: Spool) -> "list[tuple[str, str, bool]]":
     return [*found, (path, what, True)] if what else found
 
 
-def _closed(paths: "list[str]") -> str:
-    """The line that takes the right to write away from others; where the last path is not ours, no line of
-    ours can, and it is shown."""
+def closing(paths: "list[str]") -> "str | None":
+    """The line that takes from others the right to write what is ours of `paths`; None where the last of
+    them, which is the one that matters, is not."""
     from ..terminal import quoted
 
-    ours = []
-    for path in dict.fromkeys(paths):
-        try:
-            if os.geteuid() in (0, os.stat(raw(path)).st_uid):
-                ours.append(path)
-        except OSError:
-            continue  # there is no database yet
-    return " ".join(["chmod go-w", *map(quoted, ours)]) if paths[-1] in ours else look(paths[-1])
+    ours = [path for path in dict.fromkeys(paths) if owned(path)]
+    return " ".join(["chmod go-w", *map(quoted, ours)]) if paths[-1] in ours else None
 
 
 def _strange(spool: Spool) -> "tuple[str, str]":

@@ -24,17 +24,14 @@ def single(refs: "list[tuple[str, object]]") -> bool:
     return bool(refs) and len(set(refs)) == 1 and refs[0][0] != "range"
 
 
-def refuse_mixture(
-    verb: str, refs: "list[tuple[str, object]]", queue: "str | None", tags: "list[tuple[str, str | None]]"
-) -> None:
-    """For verbs that take ids or selectors: refuse both. A `--queue` beside a key says in which lane.
+def refuse_mixture(verb: str, refs: "list[tuple[str, object]]", queue: "str | None") -> None:
+    """For verbs that take ids or a lane: refuse both. A `--queue` beside a key says in which lane.
 
     Raises INVALID_INPUT.
     """
-    if refs and (tags or (queue is not None and not by_key(refs))):
-        flag = "--tag" if tags else "--queue"
-        message = f"ids and {flag} exclude each other: give one of them"
-        raise invalid(message, f"spoolctl {verb} --help", flag=flag, value=None)
+    if refs and queue is not None and not by_key(refs):
+        message = "ids and --queue exclude each other: give one of them"
+        raise invalid(message, f"spoolctl {verb} --help", flag="--queue", value=None)
 
 
 def by_key(refs: "list[tuple[str, object]]") -> bool:

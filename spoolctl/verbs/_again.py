@@ -1,7 +1,7 @@
 """The `add` line that repeats a job: every flag whose value is not the default."""
 
 from ..contract.addflags import FLAGS
-from ..terminal import LONGEST_LINE, pasteable, quoted
+from ..terminal import line_of
 from ._repeat import option, written
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def add_line(ctx: "Context", row: "Row", tags: "dict[str, str]", **changed: obje
         words += option("--env", name)
     for key, tag in tags.items():
         words += option("--tag", f"{key}={tag}")
-    line = " ".join(map(quoted, [*words, "--", *command]))
-    if len(pasteable(line).encode()) > LONGEST_LINE:
+    line = line_of([*words, "--", *command])
+    if line is None:
         raise ValueError("its command is too long for a line")
     return line

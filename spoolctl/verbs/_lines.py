@@ -29,8 +29,7 @@ def shown(path: str, number: int) -> "str | None":
         return None
     from ..terminal import quoted
 
-    word = f"./{path}" if path.startswith("-") else path
-    return f"sed -n {number}p {quoted(word)}"
+    return f"sed -n {number}p {quoted(paths.operand(path))}"
 
 
 def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":

@@ -64,7 +64,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    select.refuse_mixture(SPEC.name, args.id, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, args.id, args.queue)
     running = bool(args.running and args.yes)
     if (args.running or args.state == "running") and not running:
         raise SpoolctlError("SAFETY_BLOCK", "ending running commands needs --running --yes", _confirmed(args))
@@ -77,10 +77,11 @@ def run(args: Args, ctx: "Context") -> Result:
 
 
 def _confirmed(args: Args) -> str:
-    """The same call with its confirmation."""
+    """The same call with its confirmation; where no line holds it, the jobs that need one."""
     from ._repeat import call
 
-    return call(SPEC, args, ("--running", "--yes"), without=("running", "yes"))
+    line = call(SPEC, args, ("--running", "--yes"), without=("running", "yes"))
+    return line or "spoolctl list --state running"
 
 
 def _at_once(db: "Db", ids: "list[int]") -> "list[int]":

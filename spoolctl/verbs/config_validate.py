@@ -40,7 +40,7 @@ def data() -> "dict[str, object]":
 
 
 def run(args: Args, ctx: "Context") -> Result:
-    from .. import config
+    from .. import config, paths
 
     found = (
         ctx.config()
@@ -48,13 +48,11 @@ def run(args: Args, ctx: "Context") -> Result:
         else config.load(os.path.normpath(os.path.join(ctx.cwd(), str(args.path))))
     )
     if found.unknown:
-        from ..terminal import quoted
-
         key = found.unknown[0]
         raise invalid(
             f"config {found.path} has unknown keys: {', '.join(found.unknown[:20])}; "
             "remove them, or mend their spelling",
-            f"spoolctl config-validate {quoted(found.path)}",
+            paths.show(found.path),
             nearest(key, config.KEYS),
             flag="config",
             value=key[:200],

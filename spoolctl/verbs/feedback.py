@@ -74,7 +74,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ._tails import tails
 
     refs: "list[tuple[str, object]]" = args.id
-    select.refuse_mixture(SPEC.name, refs, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, refs, args.queue)
     if len({ref for ref in refs if ref[0] == "id"}) > limits.FEEDBACK_MAX:
         raise _too_many(len(refs))
     db = ctx.reader()

@@ -98,9 +98,11 @@ def run(args: Args, ctx: "Context") -> Result:
         from ._repeat import call
 
         more = call(SPEC, args, ("--before", str(pagination["cursor"])), without=("before",))
-        commands.append(ctx.with_db(more))
+        if more:
+            commands.append(ctx.with_db(more))
         if not ctx.json:  # a table does not show that it goes on
-            ctx.note(f"there are more: {commands[-1]}")
+            shown = commands[-1] if more else f"the same with --before {pagination['cursor']}"
+            ctx.note(f"there are more: {shown}")
     if args.fields is not None:
         found = [{name: job[name] for name in args.fields if name in job} for job in found]
     return Result({"count": len(found), "jobs": found}, commands, pagination=pagination)

@@ -70,7 +70,7 @@ def run(args: Args, ctx: "Context") -> Result:
 
         raise invalid(
             "--raw gives one stream, not both: --stream stdout, or --stream stderr",
-            call(SPEC, args, ("--stream", "stdout"), without=("stream",)),
+            call(SPEC, args, ("--stream", "stdout"), without=("stream",)) or "spoolctl output --help",
             flag="--stream", value="both", choices=list(STREAMS),
         )  # fmt: skip
     db = ctx.reader()

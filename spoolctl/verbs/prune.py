@@ -103,7 +103,7 @@ def _again(args: Args, word: str) -> str:
     """The same call with `--dry-run` or `--yes`."""
     from ._repeat import call
 
-    return call(SPEC, args, (word,), without=("dry_run", "yes"))
+    return call(SPEC, args, (word,), without=("dry_run", "yes")) or "spoolctl prune --help"
 
 
 def text(data: "Row", view: "View") -> str:

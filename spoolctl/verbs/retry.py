@@ -60,7 +60,7 @@ def data() -> "dict[str, object]":
 def run(args: Args, ctx: "Context") -> Result:
     from ..store import select
 
-    select.refuse_mixture(SPEC.name, args.id, args.queue, args.tag)
+    select.refuse_mixture(SPEC.name, args.id, args.queue)
     db = ctx.writer()
     ids, _ = _change.named_or_selected(args, db, ("dead",))
     if select.single(args.id):
@@ -177,7 +177,8 @@ def _many(db: "Db", ids: "list[int]", args: Args, ctx: "Context") -> Result:
     if skipped and args.id and not done:
         from ._repeat import call
 
-        raise _change.none_changed(skipped, call(SPEC, args, ("--force",)))
+        forced = call(SPEC, args, ("--force",)) or "spoolctl list --state running"
+        raise _change.none_changed(skipped, forced)
     warnings = _change.unverified_warning(pursuits)
     warnings += _change.killing(pursuits, "they are queued again after that")
     data = {

@@ -72,7 +72,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..contract.limits import INT64_MAX
     from ..store import attempts, events, jobs, select
 
-    select.refuse_mixture(SPEC.name, [args.id], args.queue, [])
+    select.refuse_mixture(SPEC.name, [args.id], args.queue)
     db = ctx.reader()
     with db.read():
         job_id = select.one(db, args.id, args.queue)

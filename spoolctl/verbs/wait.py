@@ -142,17 +142,17 @@ def _unserved(ctx: "Context", awaited: "Awaited") -> "list[tuple[str, str]]":
 
 
 def _timeout(args: Args, ctx: "Context", awaited: "Awaited") -> SpoolctlError:
+    from ._repeat import call
+
     if ctx.json:
         ctx.warnings += _unserved(ctx, awaited)
     pending, settled = awaited.left(), awaited.settled_rows()
     total, number = len(awaited.ids), len(awaited.ids) - len(pending)
-    spans, over = _spans(pending), _spans(list(settled)) if number == len(settled) else None
-    if spans is None:
-        from ._repeat import call
-
-        remediation = call(SPEC, args)
-    else:
-        remediation = f"spoolctl wait {spans}"
+    over = _spans(list(settled)) if number == len(settled) else None
+    # The same again for what is pending, or, where that is too long to write, just the same.
+    spans = tuple((_spans(pending) or "").split())
+    line = call(SPEC, args, without=("queue", "tag", "all") if spans else (), instead=spans)
+    remediation = line or "spoolctl status"
     if number:
         remediation += f"  # settled: {over or number}"
     from ..terminal import counted
@@ -170,16 +170,12 @@ def _timeout(args: Args, ctx: "Context", awaited: "Awaited") -> SpoolctlError:
 
 
 def _spans(ids: "list[int]", most: int = 20) -> "str | None":
-    """Ids as words that `wait` takes, runs of three and more as A-B; None past `most` words."""
-    words: "list[str]" = []
-    ids = sorted(ids)
-    start = 0
-    while start < len(ids) and len(words) <= most:
-        end = start
-        while end + 1 < len(ids) and ids[end + 1] == ids[end] + 1:
-            end += 1
-        words += [f"{ids[start]}-{ids[end]}"] if end - start > 1 else [str(i) for i in ids[start : end + 1]]
-        start = end + 1
+    """Ids as words that `wait` takes; None past `most` words."""
+    from itertools import islice
+
+    from ._repeat import spans
+
+    words = list(islice(spans(sorted(ids)), most + 1))
     return " ".join(words) if len(words) <= most else None
 
 

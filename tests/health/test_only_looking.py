@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 from looking import change, damage, last
-from support import wait_until
+from support import wait_until, words_of
 
+from spoolctl.contract import limits
 from spoolctl.health import bound, database, deep, machine
 from spoolctl.store import health
 from spoolctl.work import proc
@@ -54,8 +57,25 @@ def attached(spool):
     worker = spool.start("work")
     spool.wait_for(job, "running")
     wait_until(lambda: last(spool, job)["pid"], 20)
-    worker.send_signal(signal.SIGSTOP)
+    wait_until(lambda: stopped_free(spool, worker), 20)
     assert (spool.db.parent / "queue.db-wal").stat().st_size > 0
+
+
+def stopped_free(spool, worker):
+    """Stop a worker; it goes on again if it has the gate or a lock, which it would keep."""
+    worker.send_signal(signal.SIGSTOP)
+    os.waitpid(worker.pid, os.WUNTRACED)
+    try:
+        with (
+            open(spool.db.parent / "gate") as gate,
+            closing(sqlite3.connect(spool.db, timeout=0, isolation_level=None)) as db,
+        ):
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            db.execute("BEGIN IMMEDIATE")
+        return True
+    except (BlockingIOError, sqlite3.OperationalError):
+        worker.send_signal(signal.SIGCONT)
+        return False
 
 
 def killed(spool):
@@ -109,6 +129,10 @@ def test_an_older_schema_is_told_and_left(spool, monkeypatch):
     assert check(answer, "schema_version")["status"] == "warn"
     assert check(answer, "contract_metadata")["blocked_by"] == "schema_version"
     assert state(spool.path) == before
+    spool.run(*words_of(check(answer, "schema_version")["remediation"])[1:], check=0)
+    answer = spool.run("doctor", "--json", check=0)
+    assert check(answer, "schema_version")["message"] == "schema 2"
+    assert {one["status"] for one in answer.data["checks"]} <= {"pass", "warn"}
 
 
 def test_a_failure_that_a_writer_caused_is_looked_at_again(spool, monkeypatch):
@@ -202,6 +226,17 @@ def test_a_lock_that_goes_from_hand_to_hand_is_no_failure(spool, monkeypatch):
     assert spool.json("doctor")["ready"]
 
 
+def test_a_lock_that_a_call_would_wait_for_is_no_failure():
+    assert database.HELD >= limits.LOCK_PATIENCE and health.PATIENCE >= limits.LOCK_PATIENCE
+
+
+def test_where_no_table_of_locks_is_it_says_so(spool, monkeypatch):
+    spool.add()
+    monkeypatch.setattr(database, "LOCKS", str(spool.path / "none"))
+    one = check(spool.run("doctor", "--json", check=0), "sqlite_open_readwrite")
+    assert one["status"] == "pass" and one["message"].endswith("keeps it locked cannot be told here")
+
+
 # --- owners -----------------------------------------------------------------------------------------------
 
 
@@ -232,8 +267,8 @@ def test_a_job_whose_owner_cannot_be_judged_is_named_and_taken_back(spool):
 def test_a_machine_that_does_not_tell_who_lives_is_warned_of(spool, monkeypatch, name):
     spool.add()
     monkeypatch.setattr(proc, name, lambda: None)
-    answer = spool.run("doctor", "--json", check=0)
-    assert check(answer, "worker_identity")["status"] == "warn"
+    one = check(spool.run("doctor", "--json", check=0), "worker_identity")
+    assert (one["status"], one["remediation"]) == ("warn", None)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------
@@ -254,6 +289,13 @@ def test_what_sqlite_it_is_decides(spool, monkeypatch):
         monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
         answer = spool.run("doctor", "--json", check=status)
         assert {name: check(answer, name)["status"] for name in names} == names
+
+
+def test_the_room_that_is_needed_is_told(spool, monkeypatch):
+    spool.add()
+    monkeypatch.setattr(machine, "ROOM_FAIL", 2**60)
+    one = check(spool.run("doctor", "--json", check=3), "disk_space")
+    assert one["status"] == "fail" and "1048576 TiB" in one["message"]
 
 
 def test_a_bad_row_hinders_nobody_but_its_job(spool, monkeypatch):

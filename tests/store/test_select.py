@@ -184,13 +184,10 @@ def test_one_plain_id_or_key_gives_the_single_form():
     assert not select.single([]), "a selector"
 
 
-def test_ids_and_selectors_exclude_each_other_but_a_key_takes_a_lane():
-    select.refuse_mixture("wait", [("key", "k")], "lane", [])
-    select.refuse_mixture("wait", [], "lane", [("t", None)])
-    for refs, queue, tags in (
-        ([("id", 1)], "lane", []),
-        ([("id", 1)], None, [("t", "x")]),
-        ([("key", "k")], "lane", [("t", "x")]),
-    ):
-        with pytest.raises(SpoolctlError, match="exclude each other"):
-            select.refuse_mixture("wait", refs, queue, tags)
+def test_ids_and_a_lane_exclude_each_other_but_a_key_takes_one():
+    select.refuse_mixture("cancel", [("key", "k")], "lane")
+    select.refuse_mixture("cancel", [], "lane")
+    select.refuse_mixture("cancel", [("id", 1)], None)
+    for refs in ([("id", 1)], [("id", 1), ("range", (2, 3))]):
+        with pytest.raises(SpoolctlError, match="ids and --queue exclude each other"):
+            select.refuse_mixture("cancel", refs, "lane")

@@ -55,7 +55,11 @@ def test_shell_lines_json_lines_comments_and_blanks(spool, end, mark):
         "last_id": 5,
         "job_ids": [1, 2, 3, 4, 5],
     }
-    assert answer.commands == ["spoolctl work --drain", "spoolctl work --drain --queue x", "spoolctl wait 1-5"]
+    assert answer.commands == [
+        "spoolctl work --drain",
+        "spoolctl work --drain --queue x",
+        "spoolctl wait 1-5",
+    ]
     assert [(w["code"], w["message"]) for w in answer.json["warnings"][1:]] == [
         ("NO_WORKER", "spoolctl work"),
         ("NO_WORKER", "spoolctl work --queue x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import checked_line, clean_env, finish, wait_until
+from support import ROOT, checked_line, clean_env, finish, wait_until
 
 
 def end(reason):
@@ -253,6 +254,83 @@ def test_a_signal_ends_a_follower_with_status_0(spool, number):
     lines(process, 1)
     process.send_signal(number)
     assert settled(process) == (0, b"", b"")
+
+
+# Runs a follower in a child that sends itself a signal at the Nth line after its first output, whosever line
+# it is; without N it goes to its end, and tells which N are the first time of a line.
+SIGNALLED = """
+import json, os, signal, sys
+from spoolctl import cli, emit
+
+def follow(at, number):
+    pipes = [os.pipe(), os.pipe()]
+    pid = os.fork()
+    if pid == 0:
+        seen, first = 0, {}
+        def line(frame, event, arg):
+            nonlocal seen
+            if event == "line":
+                seen += 1
+                first.setdefault((frame.f_code.co_filename, frame.f_lineno), seen)
+                if seen == at:
+                    os.kill(os.getpid(), number)
+            return line
+        class Out(emit.FdSink):
+            def write(self, data):
+                super().write(data)
+                sys.settrace(line)
+                frame = sys._getframe(1)
+                while frame:
+                    frame.f_trace, frame = line, frame.f_back
+        for fd, (_, end) in enumerate(pipes, 1):
+            os.dup2(end, fd)
+        context = cli.Context({"PATH": "/usr/bin:/bin"}, Out(1), emit.FdSink(2))
+        status = 3
+        try:
+            status = cli.run(sys.argv[1:], context)
+        finally:
+            context.close()
+            sys.settrace(None)
+            if not at:
+                os.write(1, json.dumps(sorted(first.values())).encode())
+            os._exit(status)
+    told = []
+    for reader, end in pipes:
+        os.close(end)
+        with open(reader, "rb") as file:
+            told.append(file.read().decode())
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), *told
+
+status, out, err = follow(0, 0)
+numbers = json.loads(out.splitlines()[-1])
+for n in numbers:
+    print(json.dumps([n, *follow(n, (signal.SIGINT, signal.SIGTERM)[n % 2])]), flush=True)
+"""
+
+
+def signalled_at_every_line(spool, words):
+    """(line, status, stdout, stderr) of a follower for every line it passes after its first output."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, *words],
+        cwd=spool.path,
+        env=clean_env(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_signal_at_any_moment_after_its_first_line_ends_a_follower_with_status_0(spool):
+    spool.add()
+    words = ["events", "--follow", "--json", "--since-id", "0", "--idle-timeout", "0.01"]
+    ends = signalled_at_every_line(spool, words)
+    assert len(ends) > 50, "it was not signalled at its lines"
+    for n, status, out, err in ends:
+        assert (status, err) == (0, ""), n
+        frames = [checked_line(line, words) for line in out.splitlines()]
+        assert frames[0]["id"] == 1 and frames[1:] in ([], [end("idle_timeout")]), n
 
 
 def test_a_signal_ends_a_follower_that_nobody_reads_with_whole_lines(spool):

@@ -107,7 +107,8 @@ def test_a_timeout_tells_what_is_settled_and_how_to_wait_on(spool):
         },
         "pending": [1, 3, 4, 5, 7, 8, 9],
     }
-    assert error["remediation"] == f"spoolctl wait --db {spool.db} 1 3-5 7-9  # settled: 2 6"
+    again = "--timeout 0.1 --poll-interval 0.02"
+    assert error["remediation"] == f"spoolctl wait --db {spool.db} 1 3-5 7-9 {again}  # settled: 2 6"
     assert answer.warnings == ["NO_WORKER"]
     assert answer.json["warnings"][0]["message"] == f"spoolctl work --db {spool.db}"
     words = shlex.split(error["remediation"], comments=True)[1:]
