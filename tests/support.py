@@ -34,19 +34,6 @@ ENVELOPE = ["ok", "tool_version", "data", "meta", "warnings", "commands", "error
 FRAME_VERBS = ("events", "output")
 # What a remediation may name beside us.
 STANDARD_TOOLS = (*"cat cd chmod df find ls mv ps sed ulimit unset".split(), sys.executable)
-    "cat",
-    "cd",
-    "chmod",
-    "df",
-    "find",
-    "ls",
-    "mv",
-    "ps",
-    "sed",
-    "ulimit",
-    "unset",
-    sys.executable,
-)
 
 
 class Answer:
