@@ -50,7 +50,7 @@ PROCESS_OWNERS = {
     "store.gate": "bounds the wait for the gate with an interval timer",
     "__main__": "dies by the signal that ended a waiting call",
     "cli": "dies by the signal that ended a waiting call",
-    "verbs.events": "a follower ends with status 0 on INT and TERM",
+    "verbs._following": "a follower ends with status 0 on INT and TERM",
     "verbs.output": "a follower ends with status 0 on INT and TERM",
 }
 
