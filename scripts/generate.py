@@ -46,7 +46,7 @@ def made():
     for verb, spec in specs.items():
         files[f"schemas/{verb}.json"] = pretty(schemas.answer(spec, shapes))
     for name in schemas.SPECIAL:
-        files[f"schemas/{name}.json"] = pretty(schemas.special(name, shapes))
+        files[f"schemas/{name}.json"] = pretty(schemas.special(name, specs, shapes))
     for name, shape in schemas.streams(shapes).items():
         files[f"schemas/{name}.json"] = pretty({"$schema": schemas.DIALECT, **shape})
     files |= {f"docs/reference/{name}": text for name, text in pages.pages(told).items()}

@@ -10,6 +10,7 @@ from .errors import SpoolctlError, invalid
 
 FOLDER = ".spoolctl"
 NAME = "queue.db"
+LOGS = ("-wal", "-journal", "-shm")  # what SQLite puts beside a database
 
 
 def raw(text: str) -> bytes:

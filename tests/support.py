@@ -135,7 +135,7 @@ def validator(verb: str) -> Draft202012Validator:
 @cache
 def special_validator(word: str) -> Draft202012Validator:
     """The schema of the answer to --help or --version."""
-    return _strict(schemas.special(word, shape_of_answers()))
+    return _strict(schemas.special(word, registry.specs(), shape_of_answers()))
 
 
 @cache

@@ -50,6 +50,8 @@ EVENTS = (
     "extended",
 )
 
+OF_LEASES = ("extended",)  # events that only a lease has
+
 KINDS = ("command", "payload")
 REQUESTS = ("cancel", "requeue")
 STREAMS = ("stdout", "stderr")

@@ -3,6 +3,7 @@
 from .. import config, paths
 from ..contract import env, types
 from ..contract.spec import Verb
+from . import values
 from .values import verdict
 
 TYPE_CHECKING = False
@@ -89,30 +90,32 @@ def _variable(name: str, facts: "Json", verbs: "list[str]", flag: "str | None" =
 
 
 def config_file() -> "Json":
-    kinds: "dict[str, Json]" = {"db_path": types.PATH.describe()}
-    kinds.update((f"defaults.{key}", kind.describe()) for key, kind in config.TYPES.items())
-    defaults: "Json" = {f"defaults.{key}": value for key, value in config.DEFAULTS.items()}
-    defaults["capture_env"] = list(env.CAPTURED)
     return {
         "supported": True,
         "path": f"{paths.FOLDER}/{config.NAME}",
         "format": "json",
         "schema_version": config.VERSION,
         "precedence": list(config.PRECEDENCE),
-        "keys": [
-            {
-                "name": key,
-                "type": _kind(key, kinds),
-                "minimum": kinds.get(key, {}).get("minimum"),
-                "maximum": kinds.get(key, {}).get("maximum"),
-                "default": config.VERSION if key == "version" else defaults.get(key),
-            }
-            for key in config.KEYS
-        ],
+        "keys": [_key(key) for key in config.KEYS],
     }
 
 
-def _kind(key: str, kinds: "dict[str, Json]") -> str:
-    if key in kinds:
-        return str(kinds[key]["type"])
-    return {"version": f"the number {config.VERSION}", "capture_env": "list of variable names"}[key]
+def _key(key: str) -> "Json":
+    name = key.removeprefix("defaults.")
+    found: "Json" = {"name": key}
+    if name in config.TYPES:
+        kind = config.TYPES[name]
+        found.update(kind.describe(), json_types=values.json_types(kind), default=config.DEFAULTS[name])
+    elif key == "db_path":
+        found.update(types.PATH.describe(), json_types=["string"], default=None)
+    else:
+        plain = {"minimum": None, "maximum": None, "unbounded": False, "choices": None}
+        if key == "version":
+            found.update(
+                plain, type="integer", grammar=f"the number {config.VERSION}", default=config.VERSION
+            )
+            found["json_types"] = ["number"]
+        else:
+            found.update(plain, type="names", grammar="names of variables", default=list(env.CAPTURED))
+            found["json_types"] = ["array of strings"]
+    return found

@@ -7,7 +7,7 @@ from .. import CONTRACT_VERSION
 from ..contract import env, limits
 from ..contract.addflags import FLAGS
 from ..contract.spec import Verb
-from ..contract.states import EVENTS, TERMINAL
+from ..contract.states import EVENTS, OF_LEASES, TERMINAL
 from ..errors import ERRORS, EXITS
 from .schemas import errors_of
 
@@ -148,7 +148,7 @@ def _streaming() -> "tuple[str, ...]":
         "something after event 100. Keep meta.pagination.cursor and pass it as the next --since-id: "
         "nothing is missed, nothing comes twice, also when you were killed in between.",
         "`spoolctl events --json --follow --job 7` follows one job. The words of event: "
-        + ", ".join(EVENTS)
+        + ", ".join(event for event in EVENTS if event not in OF_LEASES)
         + ".",
     )
 

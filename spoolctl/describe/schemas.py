@@ -22,7 +22,6 @@ _INPUT = s.obj(
 _STATE = s.obj(job_id=s.ID, state=s.JOB_STATE, why_=s.enum("unverifiable_owner", "not_started"))
 
 _NONE = {"type": "array", "maxItems": 0}
-_ALL = (tuple(ERRORS), tuple(WARNINGS))
 
 # The data of the answers to flags that stand for a verb; those of a verb's --help are the same.
 SPECIAL = {"help": s.obj(text=s.STR), "version": s.obj(version=s.STR)}
@@ -125,10 +124,14 @@ def answer(spec: "Verb", shapes: "Shapes") -> "Schema":
     return {"$schema": DIALECT, "title": f"the answer of spoolctl {spec.name}", **whole}
 
 
-def special(name: str, shapes: "Shapes") -> "Schema":
+def special(name: str, specs: "dict[str, Verb]", shapes: "Shapes") -> "Schema":
     """The schema of the answer to --help or --version."""
     title = f"the answer to spoolctl --{name}"
-    return {"$schema": DIALECT, "title": title, **_envelope(SPECIAL[name], {}, *_ALL, shapes)}
+    return {
+        "$schema": DIALECT,
+        "title": title,
+        **_envelope(SPECIAL[name], {}, errors_of(specs), warnings_of(specs), shapes),
+    }
 
 
 def streams(shapes: "Shapes") -> "Schema":

@@ -140,12 +140,19 @@ def line() -> "Json":
 
 
 def _json_types(item: Flag) -> "list[str]":
+    """What a flag's value may be in a line of JSON; null is as if it were not given."""
     if item.type is None:
         return ["boolean"]
     if item.repeat:
         return ["object of strings", "array of strings", "string"]
-    number = isinstance(item.type, (Integer, Float, Duration, Timestamp))
-    return ["number", "string", "null"] if number else ["string", "null"]
+    found = json_types(item.type)
+    return found if "null" in found else [*found, "null"]
+
+
+def json_types(kind: Type) -> "list[str]":
+    """What a value of the type may be in JSON; null is `none`."""
+    number = isinstance(kind, (Integer, Float, Duration, Timestamp))
+    return [*(["number"] if number else []), "string", *(["null"] if kind.none else [])]
 
 
 def _signed(word: str) -> bool:

@@ -6,6 +6,8 @@ from .. import clock
 from ..contract import limits
 from ..paths import look, owned, raw
 from ..store import ddl, health
+from ..store.place import in_folder
+from ..terminal import quoted
 from . import runner
 from .bound import Bound
 from .runner import Outcome, Scene, failed, may, passed, warned
@@ -23,14 +25,17 @@ WRITE_LOCK = 120  # the byte of the -shm file on which whoever writes has a lock
 def sqlite_open_readwrite(scene: Scene) -> Outcome:
     """Whether it can be read and written. Only reading is tried: a connection that may write would write."""
     spool = scene.spool
+    assert scene.info is not None
+    if not may(spool.db, os.R_OK):
+        mend = f"chmod u+rw {quoted(spool.db)}" if in_folder(spool.db) and owned(spool.db) else look(spool.db)
+        return failed(f"{spool.db} cannot be read by this user", mend)
+    scene.stamp = health.stamp(spool)
+    scene.db, scene.version = health.look(spool, scene.info)  # proven to be ours
     files = [spool.db, *(spool.db + suffix for suffix in ("-wal", "-shm") if _there(spool.db + suffix))]
     shut = [path for path in files if not may(path, os.R_OK | os.W_OK)]
     if shut:
         mend = f"chmod u+rw {runner.words(shut)}" if all(map(owned, shut)) else look(spool.db)
         return failed(f"{', '.join(shut)} cannot be written by this user", mend)
-    assert scene.info is not None
-    scene.stamp = health.stamp(spool)
-    scene.db, scene.version = health.look(spool, scene.info)
     with Bound(scene.db.conn, WHOLE if scene.db_bytes() + scene.wal_bytes() <= SMALL else MOMENT):
         broken = health.of_pages(health.problems(scene.db))
         if broken:

@@ -4,6 +4,7 @@ import os
 
 from .. import config, paths
 from ..paths import look, owned, raw
+from ..store.place import check_beside, in_folder
 from ..terminal import quoted
 from . import runner
 from .runner import ELSEWHERE, Outcome, Scene, failed, may, passed, warned
@@ -35,7 +36,7 @@ def config_valid(scene: Scene) -> Outcome:
     except SpoolctlError as error:
         if path is None:
             return failed(error.message, f"cd && {scene.ours('doctor')}")
-        return failed(error.message, _mend_config(path))
+        return failed(error.message, _mend_config(scene, path))
     if found.unknown:
         return warned(
             f"{found.path} has keys that are ignored: {', '.join(found.unknown[:10])}"[:1000],
@@ -46,29 +47,22 @@ def config_valid(scene: Scene) -> Outcome:
     )
 
 
-def _mend_config(path: str) -> str:
-    """Make it readable, or set it aside: then the defaults are in force, and what it said is kept. One that
-    says where the database is only a person can mend: by the defaults there would be another queue."""
+def _mend_config(scene: Scene, path: str) -> str:
+    """Make it readable, or show it: it may name the database, so by the defaults there could be another
+    queue. What is no file is set aside."""
     folder = os.path.dirname(path)
     if os.path.isdir(raw(folder)) and not may(folder, os.X_OK):
-        return _chmod([folder])
-    if os.path.isfile(raw(path)) and not may(path, os.R_OK) and owned(path):
-        return f"chmod u+r {quoted(path)}"
-    return paths.show(path) if _names_place(path) else _aside(path)
-
-
-def _names_place(path: str) -> bool:
+        return _chmod(scene, [folder])
     if not os.path.isfile(raw(path)):
-        return False
-    try:
-        with open(raw(path), "rb") as file:
-            return b"db_path" in file.read(1_048_577)
-    except OSError:
-        return True
+        return _aside(path)
+    return f"chmod u+r {quoted(path)}" if owned(path) and not may(path, os.R_OK) else paths.show(path)
 
 
 def _aside(path: str) -> str:
-    """The line that gives it a name of its own, so that nothing is lost."""
+    """The line that gives it a name of its own, so that nothing is lost; only in a directory that is the
+    queue's own, for elsewhere it may be somebody's work."""
+    if not (in_folder(path) or os.path.basename(path) == paths.FOLDER):
+        return look(path)
     name, number = f"{path}.aside", 1
     while os.path.lexists(raw(name)):
         number += 1
@@ -91,18 +85,14 @@ def db_path_resolved(scene: Scene) -> Outcome:
 
 
 def _mend_path(scene: Scene, error: "SpoolctlError") -> str:
-    """Of a directory without a queue: the queue of the project it holds, or how its own would be named."""
+    """Of a directory without a queue: that of the project in it, else what there is in it."""
     flag, value = error.detail.get("flag"), str(error.detail.get("value") or "")
     base = os.path.dirname(scene.ctx.config().path) if flag == "db_path" else scene.ctx.cwd()
     folder = os.path.normpath(os.path.join(base, value))
     if not value or not os.path.isdir(raw(folder)):
         return "unset SPOOLCTL_DB" if flag == "SPOOLCTL_DB" else ELSEWHERE
     inner = os.path.join(folder, paths.FOLDER, paths.NAME)
-    if not os.path.isfile(raw(inner)):
-        inner = os.path.join(folder, paths.NAME)
-    if os.path.isdir(raw(inner)) or os.path.basename(folder) == paths.NAME:
-        return look(folder)
-    return f"spoolctl doctor --db {quoted(inner)}"
+    return f"spoolctl doctor --db {quoted(inner)}" if os.path.isfile(raw(inner)) else look(folder)
 
 
 def _existing(folder: str) -> str:
@@ -121,7 +111,7 @@ def spool_directory_writable(scene: Scene) -> Outcome:
     there = base == folder and scene.db_bytes() > 0
     # What is new in a directory is made safe by opening the directory.
     if not may(base, os.W_OK | os.X_OK | (0 if there else os.R_OK)):
-        return failed(f"{base} cannot be written by this user", _chmod([base]))
+        return failed(f"{base} cannot be written by this user", _chmod(scene, [base]))
     spool = scene.spool
     for path in (spool.output, spool.workers):
         if os.path.lexists(raw(path)) and not os.path.isdir(raw(path)):
@@ -132,16 +122,23 @@ def spool_directory_writable(scene: Scene) -> Outcome:
     shut = [path for path in (spool.output, spool.workers) if os.path.isdir(raw(path)) and not may(path, 7)]
     shut += [p for p in (spool.gate, spool.wake) if os.path.exists(raw(p)) and not may(p, os.R_OK | os.W_OK)]
     if shut:
-        return failed(f"{', '.join(shut)} cannot be written by this user", _chmod(shut))
+        return failed(f"{', '.join(shut)} cannot be written by this user", _chmod(scene, shut))
     scene.writable = True
     return passed(f"{base} can be written" + ("" if base == folder else ": what is missing below is made"))
 
 
-def _chmod(shut: "list[str]") -> str:
-    """`X`: search, for directories only. All of a directory that is the queue's own: what else in it is shut
-    cannot be seen from outside."""
+def _chmod(scene: Scene, shut: "list[str]") -> str:
+    """The line that opens what is the queue's own: a `.spoolctl/` and what lies in it, of which not all can
+    be seen from outside, and the project's directory, where nobody named another place.
+
+    `X`: search, for directories only.
+    """
     if not all(owned(path) for path in shut) or any(_read_only(path) for path in shut):
         return ELSEWHERE
+    own = [path for path in shut if in_folder(path) or os.path.basename(path) == paths.FOLDER]
+    named = scene.place is not None and scene.spool.source != "default"
+    if len(own) < len(shut) and named:
+        return look(shut[0])
     whole = any(os.path.basename(path) == paths.FOLDER for path in shut)
     return f"chmod {'-R ' if whole else ''}u+rwX {runner.words(shut)}"
 
@@ -164,7 +161,11 @@ def database_exists(scene: Scene) -> Outcome:
     except SpoolctlError as error:
         return failed(error.message, _mend_file(scene, error))
     if scene.info is None:
+        check_beside(scene.spool)
         return warned("there is no database yet; the first add makes it", None, stops=True)
+    if scene.info.st_size == 0 and not may(db, os.R_OK | os.W_OK):
+        mend = f"chmod u+rw {quoted(db)}" if in_folder(db) and owned(db) else look(db)
+        return failed(f"{db} cannot be written by this user", mend)
     if scene.info.st_size == 0:
         return warned("the database is still empty; the first add fills it", None, stops=True)
     return passed(f"{db} is there")
@@ -178,7 +179,7 @@ def _mend_file(scene: Scene, error: "SpoolctlError") -> str:
         info = os.lstat(raw(db))
     except OSError:
         shut = os.path.isdir(raw(scene.base)) and not may(scene.base, os.X_OK)
-        return _chmod([scene.base]) if shut else look(scene.base)
+        return _chmod(scene, [scene.base]) if shut else look(scene.base)
     if error.code == "SAFETY_BLOCK":
         return look(os.path.dirname(db))
     if info.st_nlink < 2 or not os.path.isfile(raw(db)):
@@ -209,9 +210,10 @@ def permissions(scene: Scene) -> Outcome:
     found = place.shared(spool)
     if found:
         path, what, refused = max(found, key=lambda one: one[2])
-        wide = [one for one in _files(scene) if _mode(one) & _wide(scene, one)]
         # Only what is proven to be a queue is changed: the path may name any file.
-        mend = ("writable" in what and _is_queue(scene) and place.closing([*wide, path])) or look(path)
+        mend = (
+            "writable" in what and _is_queue(scene) and place.closing([*place.wide(spool), path])
+        ) or look(path)
         if refused:
             return failed(f"{path} {what}: whoever can write it can run commands as you", mend)
         return warned(f"{path} {what}", mend)
@@ -220,7 +222,7 @@ def permissions(scene: Scene) -> Outcome:
             return passed("only this user can enter the directory")
     except FileNotFoundError:
         return passed("what is made will be private")
-    open_ones = [path for path in _files(scene)[1:] if _readable(path)]
+    open_ones = [path for path in place.files(spool)[1:] if _readable(path)]
     if open_ones:
         message = f"others may read {', '.join(open_ones)}"
         return warned(message, f"chmod go-rwx {runner.words(open_ones)}" if _is_queue(scene) else None)
@@ -229,31 +231,7 @@ def permissions(scene: Scene) -> Outcome:
 
 def _is_queue(scene: Scene) -> bool:
     """Whether the file is a database of ours, or there is none yet and the directory is made for one."""
-    if scene.info is None:
-        return os.path.basename(os.path.dirname(scene.spool.db)) == paths.FOLDER
-    return scene.db is not None
-
-
-def _files(scene: Scene) -> "list[str]":
-    """The directory, and what lies in it for the queue."""
-    spool = scene.spool
-    logs = [spool.db + suffix for suffix in ("-wal", "-shm", "-journal")]
-    return [os.path.dirname(spool.db), spool.db, *logs, spool.output, spool.workers, spool.gate, spool.wake]
-
-
-def _wide(scene: Scene, path: str) -> int:
-    """The bits of a mode by which others may write: a directory may be a group's, or everybody's with the
-    sticky bit, for good reasons of its owner."""
-    if path != os.path.dirname(scene.spool.db):
-        return 0o022
-    return 0 if _mode(path) & 0o1000 else 0o002
-
-
-def _mode(path: str) -> int:
-    try:
-        return os.stat(raw(path)).st_mode
-    except OSError:
-        return 0
+    return in_folder(scene.spool.db) if scene.info is None else scene.db is not None
 
 
 def _readable(path: str) -> bool:

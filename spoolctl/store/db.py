@@ -14,7 +14,7 @@ import sys
 from .. import CONTRACT_VERSION, hooks
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
-from ..paths import Spool, raw, size_of
+from ..paths import LOGS, Spool, raw, size_of
 from . import ddl
 from .gate import Gate
 
@@ -253,11 +253,25 @@ def inspect(spool: Spool) -> "os.stat_result | None":
             "mount the directory",
             "spoolctl doctor",
         )
+    _check_plain(spool.db)
     if not _alone(spool.db, info):
         from .place import check_logs
 
         check_logs(spool.db, info)
     return info
+
+
+def _check_plain(path: str) -> None:
+    """Refuse a log that is no file. Raises DB_INVALID."""
+    for suffix in LOGS:
+        try:
+            mode = os.lstat(raw(path + suffix)).st_mode
+        except OSError:
+            continue
+        if mode & 0o170000 != 0o100000:
+            from .place import not_plain
+
+            raise not_plain(path + suffix)
 
 
 def _alone(path: str, info: os.stat_result) -> bool:

@@ -24,9 +24,14 @@ class Gate:
         self._fd = -1
 
     def enter(self) -> None:
-        """Raises LOCKED."""
+        """Raises LOCKED, DB_INVALID (a directory in its place)."""
         if self._fd < 0:
-            self._fd = os.open(raw(self.spool.gate), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                self._fd = os.open(raw(self.spool.gate), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except IsADirectoryError:
+                from .place import not_plain
+
+                raise not_plain(self.spool.gate) from None
         if not (_flock_blocking if self.blocking else _flock_trying)(self._fd, self.patience):
             raise locked(self.spool.db)
 

@@ -16,13 +16,14 @@ from .db import Db, inspect, opened
 from .faults import is_busy, of_os
 from .gate import Gate, locked
 from .migrate import migrate
-from .place import make_folder, sync_folder
+from .place import check_beside, make_folder, sync_folder
 
 
 def make(spool: Spool) -> Db:
     """Make the database (and its directories), or find that somebody else just did. Raises SpoolctlError."""
     folder = os.path.dirname(spool.db)
     make_folder(folder)
+    check_beside(spool)
     hooks.at("make: folder made")
     try:
         # The file's mode is the mode of its -wal and -shm too: private before the first byte.

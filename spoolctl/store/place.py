@@ -6,7 +6,11 @@ Only stat and the mount table: a file of the database is never opened here.
 import os
 
 from ..errors import SpoolctlError
-from ..paths import Spool, look, owned, raw
+from ..paths import FOLDER, LOGS, Spool, look, owned, raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REMOTE = ("9p", "virtiofs", "drvfs", "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "fuse.sshfs")
 
@@ -77,19 +81,28 @@ def own_group(gid: int) -> bool:
     return me.pw_gid == gid and me.pw_name == group.gr_name and not set(group.gr_mem) - {me.pw_name}
 
 
-def check_shared(spool: Spool, allow: bool) -> "list[tuple[str, str]]":
-    """Whether others could put commands into this queue: warnings, or SAFETY_BLOCK without `allow`."""
+def check_shared(spool: Spool, allow: bool, is_queue: "Callable[[], bool]") -> "list[tuple[str, str]]":
+    """Whether others could put commands into this queue: warnings, or SAFETY_BLOCK without `allow`.
+
+    is_queue: opens it, and says whether there is one; what it raises of a file that is none is raised here,
+    for only what is proven to be a queue is offered to be changed.
+    """
     found = shared(spool)
     for path, what, refused in found:
         if refused and not allow:
-            mend = [os.path.dirname(spool.db), spool.db, path]
+            ours = is_queue() or in_folder(spool.db)
             raise SpoolctlError(
                 "SAFETY_BLOCK",
                 f"{path} {what}: whoever can write it can run commands as you. Make it yours alone, name "
                 "another database with --db PATH, or accept it with --allow-shared",
-                ("writable" in what and closing(mend)) or look(path),
+                (ours and "writable" in what and closing([*wide(spool), path])) or look(path),
             )
     return [("SHARED_PERMISSIONS", f"{path} {what}") for path, what, _ in found]
+
+
+def in_folder(path: str) -> bool:
+    """Whether it lies in a `.spoolctl/`, where everything is the queue's."""
+    return os.path.basename(os.path.dirname(path)) == FOLDER
 
 
 def shared(spool: Spool) -> "list[tuple[str, str, bool]]":
@@ -120,6 +133,34 @@ def shared(spool: Spool) -> "list[tuple[str, str, bool]]":
     return [*found, (path, what, True)] if what else found
 
 
+def files(spool: Spool) -> "list[str]":
+    """The directory, and what lies in it for the queue."""
+    logs = [spool.db + suffix for suffix in LOGS]
+    beside = [spool.output, spool.workers, spool.gate, spool.wake]
+    return [os.path.dirname(spool.db), spool.db, *logs, *beside]
+
+
+def wide(spool: Spool) -> "list[str]":
+    """What of a queue others may write. A directory may be a group's, or everybody's with the sticky bit, for
+    good reasons of its owner."""
+    found = []
+    for path in files(spool):
+        mode = _mode(path)
+        bits = 0o022
+        if path == os.path.dirname(spool.db):
+            bits = 0 if mode & 0o1000 else 0o002
+        if mode & bits:
+            found.append(path)
+    return found
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(raw(path)).st_mode
+    except OSError:
+        return 0
+
+
 def closing(paths: "list[str]") -> "str | None":
     """The line that takes from others the right to write what is ours of `paths`; None where the last of
     them, which is the one that matters, is not."""
@@ -144,13 +185,31 @@ def _strange(spool: Spool) -> "tuple[str, str]":
     return "", ""
 
 
+def check_beside(spool: Spool) -> None:
+    """Refuse to make a database beside something that stands in the place of its files. Raises DB_INVALID."""
+    for path in (*(spool.db + suffix for suffix in LOGS), spool.gate, spool.wake):
+        try:
+            mode = os.lstat(raw(path)).st_mode
+        except OSError:
+            continue
+        if mode & 0o170000 != 0o100000:
+            raise not_plain(path)
+
+
+def not_plain(path: str) -> SpoolctlError:
+    """What stands in the place of a log and is no file: SQLite would wait on it for ever, or fail without a
+    reason."""
+    message = f"{path} is not a file: remove it, or name another database with --db PATH"
+    return SpoolctlError("DB_INVALID", message, look(path))
+
+
 def check_logs(path: str, info: os.stat_result) -> None:
     """Refuse a log or journal that a stranger put beside a private database: SQLite would take over what
     is written there, as if it had been written by us. Raises SAFETY_BLOCK."""
     if info.st_mode & 0o002:
         return  # everybody may write the database itself
     group = info.st_gid if info.st_mode & 0o020 else None
-    for suffix in ("-wal", "-journal", "-shm"):
+    for suffix in LOGS:
         try:
             log = os.lstat(raw(path + suffix))
         except OSError:

@@ -108,7 +108,7 @@ _VARIABLE = s.obj(
     malformed_expectations=_VERDICTS,
     accepted_malformed_by_=_WORDS,
 )
-_KEY = s.obj(name=s.STR, type=s.STR, minimum=_NUMBER, maximum=_NUMBER, default=_DEFAULT)
+_KEY = s.obj(name=s.STR, default=_DEFAULT, json_types=_WORDS, **_VALUE)
 _SCHEDULING = s.obj(
     duration_grammar=s.STR,
     at_timestamp=s.STR,

@@ -8,6 +8,7 @@ from ..errors import EXIT_UNSUCCESSFUL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..paths import Spool
     from ..store.db import Row
     from ..terminal import View
     from ..work.shift import Options, Shift
@@ -89,7 +90,7 @@ def run(args: Args, ctx: "Context") -> Result:
     options = _options(args, ctx)
     spool = ctx.spool()
     check_filesystem(spool, file_mount=True)
-    warnings = check_shared(spool, bool(args.allow_shared))
+    warnings = check_shared(spool, bool(args.allow_shared), lambda: _is_there(spool))
     # An empty lane writes nothing: only a worker that stays makes a database to wait on.
     db = ctx.writer(create=not (args.once or args.drain))
     progress = Progress(ctx)
@@ -115,6 +116,15 @@ def run(args: Args, ctx: "Context") -> Result:
         progress.clear()
     failed = bool(args.strict) and tally.dead > 0
     return Result(_answer(shift), warnings=warnings, exit_code=EXIT_UNSUCCESSFUL if failed else 0)
+
+
+def _is_there(spool: "Spool") -> bool:
+    """Whether there is a queue. Raises DB_INVALID for what is none."""
+    from ..store.open import open_reader
+
+    db = open_reader(spool)
+    db.close()
+    return db.exists
 
 
 def _options(args: Args, ctx: "Context") -> "Options":

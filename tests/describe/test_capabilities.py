@@ -222,3 +222,31 @@ def test_every_variable_that_is_read_is_told(told):
     assert {"DB", "STDERR", "DEBUG", "TOKEN"} <= read
     assert {getattr(env, name) for name in read} <= set(told["env_vars"])
     assert set(told["env_vars"]) | set(env.RESERVED) == set(told["env"])
+
+
+def test_a_config_file_may_hold_what_its_keys_say(spool, told):
+    import json
+
+    path = spool.path / "config.json"
+
+    def valid(name, value):
+        part, _, key = name.rpartition(".")
+        path.write_text(json.dumps({part: {key: value}} if part else {key: value}))
+        return spool.run("config-validate", "--json", "config.json").exit == 0
+
+    for key in told["config"]["keys"]:
+        name, low, high = key["name"], key["minimum"], key["maximum"]
+        null = key.get("accepts_none", False)
+        assert valid(name, None) is null is ("null" in key["json_types"]), key
+        assert null is (valid(name, "none") and key["type"] in ("integer", "duration")), key
+        if key["default"] is not None:
+            assert valid(name, key["default"]), key
+        assert not valid(name, {}), key
+        if key.get("bounds") == "length":
+            assert valid(name, "x" * low) and valid(name, "x" * high) and not valid(name, "x" * (high + 1)), (
+                key
+            )
+        elif low is not None:
+            assert valid(name, low) is not key.get("exclusive_minimum", False), key
+            assert valid(name, high) and not valid(name, low - 1) and not valid(name, high + 1), key
+            assert valid(name, "1") is ("string" in key["json_types"]), key

@@ -14,7 +14,7 @@ from contextlib import closing
 
 import pytest
 from people import STRANGER
-from support import clean_env
+from support import clean_env, refused
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 
@@ -328,3 +328,33 @@ def test_everything_is_made_private_and_nothing_is_made_so_later(spool):
         assert part in names, (part, made)
     for path in [spool.db.parent, *spool.db.parent.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+UNPROVEN = {
+    "a file of words": b"notes\n",
+    "another database": None,
+}
+
+
+@pytest.mark.parametrize("name", UNPROVEN)
+def test_work_offers_to_change_only_what_is_proven_to_be_a_queue(spool, name):
+    place = spool.path / "it"
+    if UNPROVEN[name] is None:
+        sqlite3.connect(place).execute("CREATE TABLE t (a)").connection.close()
+    else:
+        place.write_bytes(UNPROVEN[name])
+    place.chmod(0o666)
+    error = refused(spool.cli("work", "--once", "--json", "--db", "it"), "DB_INVALID")
+    assert error["remediation"] == "spoolctl doctor --db it"
+    assert place.stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o775])
+def test_a_directory_that_others_may_write_for_good_reasons_is_left(spool, mode):
+    folder = spool.path / "shared"
+    folder.mkdir()
+    folder.chmod(mode)
+    spool.json("add", "--db", "shared/q.db", "--", "true")
+    (folder / "q.db").chmod(0o666)
+    answer = spool.cli("work", "--once", "--json", "--db", "shared/q.db")
+    assert refused(answer, "SAFETY_BLOCK")["remediation"] == f"chmod go-w {folder}/q.db"

@@ -100,7 +100,6 @@ def statuses(answer):
 
 # name: (check, status, how it comes to be broken)
 MENDED = {
-    "config that is no JSON": ("config_valid", "fail", "{own}; echo '{' >.spoolctl/config.json"),
     "config that may not be read": (
         "config_valid", "fail", "{own}; echo '{}' >.spoolctl/config.json; chmod 0 .spoolctl/config.json",
     ),
@@ -144,10 +143,12 @@ def broken(clinic, script):
 
 
 def test_what_was_set_aside_before_is_kept(clinic):
-    broken(clinic, "{own}; cd .spoolctl; echo '{' >config.json; echo '[' >config.json.aside")
+    broken(clinic, "{own}; cd .spoolctl; mkdir config.json; echo '[' >config.json.aside")
     answer = clinic.doctor(first=check(clinic.doctor(), "config_valid")["remediation"])
     assert answer.data["ready"] and statuses(answer)["config_valid"] == "pass"
-    assert clinic.sh("cat .spoolctl/config.json.aside .spoolctl/config.json.aside2")[1] == b"[\n{\n"
+    assert clinic.sh("cat .spoolctl/config.json.aside; ls -d .spoolctl/*2/")[1] == (
+        b"[\n.spoolctl/config.json.aside2/\n"
+    )
 
 
 @pytest.mark.parametrize("name", MENDED)
@@ -176,6 +177,30 @@ FOREIGN = {
     "chmod 666 it",
     "a device": "ln -s /dev/null it",
 }
+
+
+SOMEBODYS = {
+    "a key": ("echo secret >it; chmod 400 it", "it"),
+    "another database to read only": (FOREIGN["another database"] + "; chmod 444 it", "it"),
+    "a library": ("mkdir lib; echo x >lib/a.py; chmod 555 lib", "lib/x.db"),
+    "results": ("mkdir proj; echo x >proj/output", "proj/queue.db"),
+    "sources": ("mkdir -p proj/gate proj/wake", "proj/queue.db"),
+    "a folder of its own": ("mkdir -p proj/workers; chmod 555 proj/workers", "proj/queue.db"),
+    "an empty file to read only": (": >it; chmod 444 it", "it"),
+    "a directory with another name in it": ("mkdir other; spoolctl add --db other/jobs.db -- true", "other"),
+}
+
+
+@pytest.mark.parametrize("name", SOMEBODYS)
+def test_what_somebody_keeps_there_is_never_changed_either(clinic, name):
+    script, path = SOMEBODYS[name]
+    clinic.sh(script.replace("{python}", clinic.person.python))
+    clinic.words = ["--db", path]
+    answer = clinic.doctor()
+    assert answer.data["ready"] is False, answer
+    lines = [one["remediation"] for one in answer.data["checks"] if one["remediation"]]
+    assert not [line for line in lines if line.split()[0] not in ("ls", "spoolctl", "df")], lines
+    assert clinic.usable() is False
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -213,7 +238,7 @@ def test_a_remediation_is_about_the_database_that_was_named(clinic, how):
     assert statuses(answer)["database_exists"] == "pass"
     assert answer.data["config"]["db_path"] == os.path.realpath(clinic.person.path / "a b" / "q.db")
     assert answer.data["config"]["db_source"] == how
-    # Of a directory without a queue the doctor says how its own would be named, or which its project has.
+    # Of a directory without a queue the doctor shows what is in it, or names that of the project in it.
     clinic.sh("mkdir other")
     if how == "flag":
         clinic.words = ["--db", "other"]
@@ -222,8 +247,7 @@ def test_a_remediation_is_about_the_database_that_was_named(clinic, how):
     one = check(clinic.doctor(), "db_path_resolved")
     assert one["status"] == "fail"
     inner = os.path.realpath(clinic.person.path / "other" / "queue.db")
-    assert one["remediation"] == f"spoolctl doctor --db {inner}"
-    assert b"db_path_resolved          " in clinic.sh(one["remediation"])[1]
+    assert one["remediation"] == f"ls -la {os.path.dirname(inner)}"
     clinic.sh("cd other; unset SPOOLCTL_DB; spoolctl add -- true")
     inner = os.path.realpath(clinic.person.path / "other" / ".spoolctl" / "queue.db")
     assert check(clinic.doctor(), "db_path_resolved")["remediation"] == f"spoolctl doctor --db {inner}"
@@ -265,6 +289,10 @@ STUCK = {
     "a config that names it": (
         "config_valid", "{own}; echo '{\"db_path\": \"../q.db\",}' >.spoolctl/config.json",
     ),
+    "a config that is no JSON": ("config_valid", "{own}; echo '{' >.spoolctl/config.json"),
+    "a pipe for a log": ("database_exists", "{add}; mkfifo .spoolctl/queue.db-journal"),
+    "a directory for a log": ("database_exists", "{add}; mkdir .spoolctl/queue.db-wal"),
+    "a pipe for an index": ("database_exists", "mkdir -m 700 .spoolctl; mkfifo .spoolctl/queue.db-shm"),
     "a pipe": ("database_exists", "mkdir -m 700 .spoolctl; mkfifo .spoolctl/queue.db"),
     "a second name": ("database_exists", "{add}; ln .spoolctl/queue.db second.db"),
     "a newer schema": ("schema_version", "{sql} 'PRAGMA user_version = 99'"),
