@@ -216,17 +216,12 @@ def _value(verb: Verb, name: str, kind: Type, text: str) -> object:
 
 
 def _spelled(verb: Verb, dests: "tuple[str, ...]") -> str:
-    return " or ".join(_name(verb, dest) for dest in dests)
-
-
-def _name(verb: Verb, dest: str) -> str:
-    flag = verb.flag(dest)
-    return flag.name if flag else dest.upper()
+    return " or ".join(verb.spelled(dest) for dest in dests)
 
 
 def _wanted(verb: Verb, dest: str) -> str:
     flag = verb.flag(dest)
-    return f"{flag.name} {flag.type.grammar}" if flag and flag.type else _name(verb, dest)
+    return f"{flag.name} {flag.type.grammar}" if flag and flag.type else verb.spelled(dest)
 
 
 def _exclusions(verb: Verb, args: Args) -> None:
@@ -234,16 +229,16 @@ def _exclusions(verb: Verb, args: Args) -> None:
     for a, b in verb.exclusive:
         if a in args.given and b in args.given:
             raise invalid(
-                f"{_name(verb, a)} and {_name(verb, b)} exclude each other: give one of them",
+                f"{verb.spelled(a)} and {verb.spelled(b)} exclude each other: give one of them",
                 usage,
-                flag=_name(verb, b),
+                flag=verb.spelled(b),
                 value=None,
             )
     for dest, needed in verb.needs.items():
         if dest in args.given and not args.given.intersection(needed):
             raise invalid(
-                f"{_name(verb, dest)} needs {_spelled(verb, needed)}: add {_wanted(verb, needed[0])}",
+                f"{verb.spelled(dest)} needs {_spelled(verb, needed)}: add {_wanted(verb, needed[0])}",
                 usage,
-                flag=_name(verb, dest),
+                flag=verb.spelled(dest),
                 value=None,
             )
