@@ -107,7 +107,8 @@ def _emit(verb: object, result: Result, ctx: Context) -> None:
 
 
 def _refuse(error: SpoolctlError, ctx: Context) -> int:
-    error.remediation = ctx.with_db(error.remediation, _takes_db(error.remediation))
+    named = "db" in getattr(ctx.args, "given", ())  # else there is no need to load that verb
+    error.remediation = ctx.with_db(error.remediation, named and _takes_db(error.remediation))
     if ctx.json:
         _try(ctx.out, emit.envelope(None, ctx.elapsed_ms(), warnings=ctx.warnings, error=error))
     if not (ctx.json and ctx.environ.get(env.STDERR) == env.STDERR_OFF):

@@ -80,7 +80,7 @@ EVERY_CALL = words(
     " contract.env contract.limits contract.names contract.spec contract.states contract.times"
     " contract.types contract.numbers contract.values"
 )
-WITH_DATABASE = EVERY_CALL | words("hooks store store.db store.ddl store.gate store.open")
+WITH_DATABASE = EVERY_CALL | words("hooks store store.db store.ddl store.file store.gate store.open")
 JOBS = WITH_DATABASE | words("store.events store.jobs")
 NAMED_JOBS = JOBS | words("contract.shared store.select")
 LIVENESS = words("store.workers work work.identity work.linux work.proc work.serving")

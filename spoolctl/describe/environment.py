@@ -4,7 +4,6 @@ from .. import config, paths
 from ..contract import env, types
 from ..contract.spec import Verb
 from . import values
-from .values import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def env_texts() -> "Json":
 
 def env_vars(specs: "dict[str, Verb]") -> "Json":
     """What spoolctl reads, as exactly as a flag."""
-    refused = verdict("INVALID_INPUT")
+    refused = values.verdict("INVALID_INPUT")
     path = types.PATH.describe()
     # type, the value that counts or its grammar, the verbs that read it
     rows: "tuple[tuple[str, str, str, list[str]], ...]" = (
@@ -102,20 +101,17 @@ def config_file() -> "Json":
 
 def _key(key: str) -> "Json":
     name = key.removeprefix("defaults.")
-    found: "Json" = {"name": key}
+    facts: "Json" = {"minimum": None, "maximum": None, "unbounded": False, "choices": None}
+    default: object = None
     if name in config.TYPES:
-        kind = config.TYPES[name]
-        found.update(kind.describe(), json_types=values.json_types(kind), default=config.DEFAULTS[name])
+        facts, default = config.TYPES[name].describe(), config.DEFAULTS[name]
+        forms = values.json_types(config.TYPES[name])
     elif key == "db_path":
-        found.update(types.PATH.describe(), json_types=["string"], default=None)
+        facts, forms = types.PATH.describe(), ["string"]
+    elif key == "version":
+        facts.update(type="integer", grammar=f"the number {config.VERSION}")
+        default, forms = config.VERSION, ["number"]
     else:
-        plain = {"minimum": None, "maximum": None, "unbounded": False, "choices": None}
-        if key == "version":
-            found.update(
-                plain, type="integer", grammar=f"the number {config.VERSION}", default=config.VERSION
-            )
-            found["json_types"] = ["number"]
-        else:
-            found.update(plain, type="names", grammar="names of variables", default=list(env.CAPTURED))
-            found["json_types"] = ["array of strings"]
-    return found
+        facts.update(type="names", grammar="names of variables")
+        default, forms = list(env.CAPTURED), ["array of strings"]
+    return {"name": key, **facts, "json_types": forms, "default": default}

@@ -4,7 +4,8 @@ import os
 
 from .. import config, paths
 from ..paths import look, owned, raw
-from ..store.place import check_beside, in_folder
+from ..store.file import check_beside, inspect
+from ..store.place import in_folder
 from ..terminal import quoted
 from . import runner
 from .runner import ELSEWHERE, Outcome, Scene, failed, may, passed, warned
@@ -153,7 +154,6 @@ def _read_only(path: str) -> bool:
 def database_exists(scene: Scene) -> Outcome:
     """Whether there is a file to open; none is fine before the first job, and two names of it never are."""
     from ..errors import SpoolctlError
-    from ..store.db import inspect
 
     db = scene.spool.db
     try:

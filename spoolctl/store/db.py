@@ -14,7 +14,7 @@ import sys
 from .. import CONTRACT_VERSION, hooks
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
-from ..paths import LOGS, Spool, raw, size_of
+from ..paths import Spool, raw, size_of
 from . import ddl
 from .gate import Gate
 
@@ -230,57 +230,6 @@ def stand_in(spool: Spool) -> Db:
     conn = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     ddl.create(conn.execute, CONTRACT_VERSION)
     return Db(conn, spool, None)
-
-
-def inspect(spool: Spool) -> "os.stat_result | None":
-    """The stat of the database file, None when it is missing. Raises DB_INVALID (no file, hard links),
-    SAFETY_BLOCK (a log beside it that is a stranger's)."""
-    try:
-        info = os.stat(raw(spool.db))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        message = f"{spool.db}: {error.strerror}; name another database with --db PATH"
-        raise SpoolctlError("DB_INVALID", message, "spoolctl doctor") from None
-    if (info.st_mode & 0o170000) != 0o100000:
-        message = f"{spool.db} is not a file: name another database with --db PATH"
-        raise SpoolctlError("DB_INVALID", message, "spoolctl doctor")
-    if info.st_nlink > 1:
-        raise SpoolctlError(
-            "DB_INVALID",
-            # Each name has a WAL of its own.
-            f"{spool.db} has {info.st_nlink} hard links: keep one name for it; to share it, "
-            "mount the directory",
-            "spoolctl doctor",
-        )
-    _check_plain(spool.db)
-    if not _alone(spool.db, info):
-        from .place import check_logs
-
-        check_logs(spool.db, info)
-    return info
-
-
-def _check_plain(path: str) -> None:
-    """Refuse a log that is no file. Raises DB_INVALID."""
-    for suffix in LOGS:
-        try:
-            mode = os.lstat(raw(path + suffix)).st_mode
-        except OSError:
-            continue
-        if mode & 0o170000 != 0o100000:
-            from .place import not_plain
-
-            raise not_plain(path + suffix)
-
-
-def _alone(path: str, info: os.stat_result) -> bool:
-    """Whether nobody else may make files beside the database."""
-    try:
-        where = os.stat(raw(os.path.dirname(path)))
-    except OSError:
-        return True
-    return not where.st_mode & 0o022 and where.st_uid in (info.st_uid, os.geteuid(), 0)
 
 
 def opened(spool: Spool, info: os.stat_result) -> "tuple[Db, int]":

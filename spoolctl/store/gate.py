@@ -29,7 +29,7 @@ class Gate:
             try:
                 self._fd = os.open(raw(self.spool.gate), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except IsADirectoryError:
-                from .place import not_plain
+                from .file import not_plain
 
                 raise not_plain(self.spool.gate) from None
         if not (_flock_blocking if self.blocking else _flock_trying)(self._fd, self.patience):

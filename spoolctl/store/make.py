@@ -12,11 +12,12 @@ from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
 from . import ddl
-from .db import Db, inspect, opened
+from .db import Db, opened
 from .faults import is_busy, of_os
+from .file import check_beside, inspect
 from .gate import Gate, locked
 from .migrate import migrate
-from .place import check_beside, make_folder, sync_folder
+from .place import make_folder, sync_folder
 
 
 def make(spool: Spool) -> Db:

@@ -2,7 +2,8 @@
 
 from ..paths import Spool
 from . import ddl
-from .db import Db, inspect, opened, stand_in
+from .db import Db, opened, stand_in
+from .file import inspect
 
 
 def exists(spool: Spool) -> bool:

@@ -185,44 +185,6 @@ def _strange(spool: Spool) -> "tuple[str, str]":
     return "", ""
 
 
-def check_beside(spool: Spool) -> None:
-    """Refuse to make a database beside something that stands in the place of its files. Raises DB_INVALID."""
-    for path in (*(spool.db + suffix for suffix in LOGS), spool.gate, spool.wake):
-        try:
-            mode = os.lstat(raw(path)).st_mode
-        except OSError:
-            continue
-        if mode & 0o170000 != 0o100000:
-            raise not_plain(path)
-
-
-def not_plain(path: str) -> SpoolctlError:
-    """What stands in the place of a log and is no file: SQLite would wait on it for ever, or fail without a
-    reason."""
-    message = f"{path} is not a file: remove it, or name another database with --db PATH"
-    return SpoolctlError("DB_INVALID", message, look(path))
-
-
-def check_logs(path: str, info: os.stat_result) -> None:
-    """Refuse a log or journal that a stranger put beside a private database: SQLite would take over what
-    is written there, as if it had been written by us. Raises SAFETY_BLOCK."""
-    if info.st_mode & 0o002:
-        return  # everybody may write the database itself
-    group = info.st_gid if info.st_mode & 0o020 else None
-    for suffix in LOGS:
-        try:
-            log = os.lstat(raw(path + suffix))
-        except OSError:
-            continue
-        if log.st_uid not in (info.st_uid, os.geteuid(), 0) and log.st_gid != group:
-            raise SpoolctlError(
-                "SAFETY_BLOCK",
-                f"{path}{suffix} belongs to uid {log.st_uid}: it would change the queue. Remove it, and "
-                "keep the database where only you may make files",
-                look(path + suffix),
-            )
-
-
 def make_folder(path: str) -> None:
     """Make a directory and its missing parents, private from the first moment. Raises SpoolctlError."""
     from .faults import of_os
