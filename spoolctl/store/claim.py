@@ -147,12 +147,7 @@ def _set_aside(conn: sqlite3.Connection, row: "Row", owner: "Row", now: float, w
     events.append(conn, row["id"], now, "dead", str(owner["label"]))
 
 
-def record_children(db: Db, children: "list[Row]") -> "list[Row]":
-    """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start, session}), in one
-    transaction. Returns those whose attempt is not running any more. Raises LOCKED."""
-    lost = []
-    with db.write(full=False, any_schema=True) as conn:
-        for child in children:
-            if conn.execute(RECORD_CHILD_IF_RUNNING, child).rowcount == 0:
-                lost.append(child)
-    return lost
+def record_children(conn: sqlite3.Connection, children: "list[Row]") -> "list[Row]":
+    """Write down the leaders of new attempts ({job_id, attempt_no, pid, pid_start, session}), inside the
+    caller's transaction. Returns those whose attempt is not running any more."""
+    return [child for child in children if conn.execute(RECORD_CHILD_IF_RUNNING, child).rowcount == 0]

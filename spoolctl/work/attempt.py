@@ -10,8 +10,6 @@ from .ending import GONE, STUCK, Ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess
-
     from ..store.db import Row
     from .own_tree import OwnTree
 
@@ -27,18 +25,15 @@ CANCEL, REQUEUE, SHUTDOWN, LEFTOVERS, LOST = "cancel", "requeue", "shutdown", "l
 class Attempt:
     """`why` is the reason its tree is being ended; LEFTOVERS means the command had ended by itself."""
 
-    def __init__(
-        self, row: "Row", process: "subprocess.Popen[bytes]", tree: "OwnTree", worker_id: str
-    ) -> None:
+    def __init__(self, row: "Row", pid: int, tree: "OwnTree", worker_id: str) -> None:
         self.row = row
         self.job_id = int(row["id"])
         self.attempt_no = int(row["attempt_no"])
         self.key = (self.job_id, self.attempt_no)
         self.worker_id = worker_id
         self.tree = tree
-        self.pid = process.pid
-        self._process = process
-        self.exit_fd = open_exit(process.pid)
+        self.pid = pid
+        self.exit_fd = open_exit(pid)
         self.started = clock.monotonic()
         timeout = row["timeout"]
         self.deadline = None if timeout is None else self.started + float(timeout)
@@ -133,7 +128,6 @@ class Attempt:
                 os.waitpid(self.pid, 0)
             except ChildProcessError:
                 pass
-        self._process.returncode = self.exit
         self.tree.adoption.forget(self.tree, self.kept)
         self.tree.files.close()
         if self.exit_fd >= 0:

@@ -22,8 +22,6 @@ class Starter:
     """Starts commands for one worker. Made at the first claim: an idle worker loads none of this."""
 
     def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str) -> None:
-        import subprocess  # noqa: F401 - loaded while there are descriptors for it
-
         self.spool = spool
         self.captures = capture.Captures(spool)
         self.worker_id = worker_id
@@ -46,7 +44,7 @@ class Starter:
             return spawn_failed(row, text, self.worker_id, error.errno in _FULL)
         hooks.at("files made")
         try:
-            process = self.spawner.start(row, *files.fds)
+            pid = self.spawner.start(row, *files.fds)
         except SpawnFailed as failed:
             files.close()
             if failed.transient:
@@ -54,12 +52,12 @@ class Starter:
             return spawn_failed(row, str(failed), self.worker_id)
         files.handed_over()
         hooks.at("spawned")
-        seen = proc.stat(process.pid)
+        seen = proc.stat(pid)
         tree = OwnTree(
-            self.spool, job_id, attempt_no, process.pid, seen.start if seen else None, str(row["token"]),
+            self.spool, job_id, attempt_no, pid, seen.start if seen else None, str(row["token"]),
             began, self.adoption, files, self.subreaper,
         )  # fmt: skip
-        return Attempt(row, process, tree, self.worker_id)
+        return Attempt(row, pid, tree, self.worker_id)
 
     def close(self) -> None:
         self.captures.close()

@@ -35,7 +35,8 @@ def look(shift: "Shift") -> None:
 
 
 def record_and_claim(shift: "Shift") -> None:
-    """Results of ended attempts and the next claims, in one transaction."""
+    """Results of ended attempts, leaders that are still to be written down, and the next claims, in one
+    transaction."""
     if shift.paused:
         return
     # A worker that has results in every turn would never see what is asked of its other attempts.
@@ -48,11 +49,13 @@ def record_and_claim(shift: "Shift") -> None:
     states: "list[str | None]" = []
     taken: "list[Row]" = []
     buried: "list[int]" = []
+    lost: "list[Row]" = []
     options = shift.options
     if wanted > 0 and not equipped(shift):
         wanted = 0
         if not shift.pending:
             return
+    _look_at_sessions(shift)
     with shift.db.write(full=shift.pending, any_schema=shift.retired is not None) as conn:
         for outcome, _ in shift.results:
             states.append(settle.settle(conn, outcome, now))
@@ -60,6 +63,7 @@ def record_and_claim(shift: "Shift") -> None:
             settle.settle(conn, one.outcome(), now)
         if shift.reaped or shift.reaper.dead:
             buried = [one for one in shift.reaper.bury(shift.reaped) if workers.unregister(conn, one)]
+        lost = claim.record_children(conn, shift.unrecorded)
         if wanted > 0:
             shift.me.join(conn, now)
             taken = claim.claim(
@@ -69,6 +73,7 @@ def record_and_claim(shift: "Shift") -> None:
     shift.disk_failures, shift.locked_since = 0, None
     if wanted > 0:
         shift.me.joined()
+    _written_down(shift, lost)
     shift.reaper.settled(shift.reaped)
     recorded, shift.results, shift.reaped = shift.results, [], []
     # Own commits do not change the data version, so look again after each.
@@ -134,15 +139,30 @@ def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
 
 
 def write_down(shift: "Shift") -> None:
-    """Record the leaders of new attempts while they run."""
+    """Record the leaders of new attempts while they run, unless results come next: with them, then."""
     if not shift.unrecorded or shift.paused:
         return
-    for child in shift.unrecorded:
-        child["session"] = proc.session_number(child["pid"])
-    lost = claim.record_children(shift.db, shift.unrecorded)
-    hooks.at("written down")
+    if shift.options.concurrency > 1:
+        care.take_in(shift)
+    if shift.pending:
+        return
+    _look_at_sessions(shift)
+    with shift.db.write(full=False, any_schema=True) as conn:
+        lost = claim.record_children(conn, shift.unrecorded)
     shift.disk_failures = 0
     shift.db.promise(True)  # what comes next is most likely a result
-    shift.unrecorded = []
+    _written_down(shift, lost)
+
+
+def _look_at_sessions(shift: "Shift") -> None:
+    """The number of a session can be read only now that its leader has made it."""
+    for child in shift.unrecorded:
+        child["session"] = proc.session_number(child["pid"])
+
+
+def _written_down(shift: "Shift", lost: "list[Row]") -> None:
+    if shift.unrecorded:
+        shift.unrecorded = []
+        hooks.at("written down")
     for child in lost:
         care.lose(shift, (child["job_id"], child["attempt_no"]))

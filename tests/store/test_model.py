@@ -199,7 +199,8 @@ class Machine(RuleBasedStateMachine):
         job_id, number = self.attempt(pick, late)
         if why == "child":
             child = {"job_id": job_id, "attempt_no": number, "pid": 2 + pick, "pid_start": 1, "session": 1}
-            lost = claim.record_children(self.dbs[c], [child])
+            with self.dbs[c].write(full=False) as conn:
+                lost = claim.record_children(conn, [child])
             assert lost == ([] if self.model.record_child(job_id, number, 2 + pick) else [child])
         else:
             for pids in ([5, pick], [5]):
