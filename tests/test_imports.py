@@ -97,7 +97,7 @@ DESCRIBING = (
 ADDING = JOBS | LIVENESS | words("contract.addflags store.place verbs._adding verbs._job verbs.add")
 OWN = {
     "add": ADDING,
-    "add, first open": ADDING | words("store.faults store.make store.migrate"),
+    "add, first open": ADDING | words("store.faults store.make store.migrate watch"),
     "work": JOBS
     | words("contract.backoff verbs._progress verbs.work store.checkpoint store.claim store.control")
     | words("store.faults store.owners store.place store.settle store.workers work work.capture work.care")

@@ -50,3 +50,4 @@ AFTER_KILL = 2.0  # after KILL was sent, until a tree is stuck
 UNPROVEN = 10.0  # the same while nobody is seen and only the proof is missing
 OUTPUT_EVERY = 0.2  # between two looks at the size of an output that is limited
 DISK_EVERY = 1.0  # between two looks at the room that is left
+WOKEN_EVERY = 0.01  # at least, between two looks that touches of the wake file ask for

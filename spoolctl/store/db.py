@@ -62,15 +62,18 @@ class Db:
         """Whether there is a file behind it; the stand-in of a missing database has none."""
         return self.file is not None
 
-    def write(self, full: bool = True, any_schema: bool = False) -> "_Write":
+    def write(self, full: bool = True, any_schema: bool = False, told: "bool | None" = None) -> "_Write":
         """A write transaction: committed at the end of the block, rolled back by an exception.
 
         full: the commit survives power loss (synchronous FULL), else only a crash of processes.
         any_schema: go on although another version migrated the file: for results that would be lost.
+        told: whoever waits is told of it, if it changed anything. What is promised in full is what others may
+        wait for; of the rest only what says so: never a claim, a leader, a registration, a checkpoint.
         Raises LOCKED, DB_INVALID (Replaced, Migrated).
         """
         self._write.full = full
         self._write.any_schema = any_schema
+        self._write.told = full if told is None else told
         return self._write
 
     def promise(self, full: bool) -> None:
@@ -86,6 +89,18 @@ class Db:
     def data_version(self) -> int:
         """A number that changes when another connection committed."""
         return int(self.conn.execute("PRAGMA data_version").fetchone()[0])
+
+    def tell(self) -> None:
+        """Touch the wake file. After a commit, which stands whatever becomes of this."""
+        try:
+            try:
+                os.utime(raw(self.spool.wake), follow_symlinks=False)
+            except FileNotFoundError:
+                from .. import watch
+
+                watch.make(self.spool)  # who watched the one before has seen it go
+        except OSError:
+            pass  # those who wait look every poll interval all the same
 
     def impatient(self, seconds: float) -> None:
         """Wait no longer than this for anybody: for a loop that must not stand still."""
@@ -128,9 +143,12 @@ class _Write:
         self.db = db
         self.full = True
         self.any_schema = False
+        self.told = True
+        self.changes = 0
 
     def __enter__(self) -> sqlite3.Connection:
         db = self.db
+        self.changes = db.conn.total_changes
         if db.pid != os.getpid():
             message = "this connection belongs to the parent process: open a new one"
             raise SpoolctlError("INTERNAL", message, "spoolctl doctor")
@@ -172,6 +190,8 @@ class _Write:
         if db.file is not None:
             db.gate.leave()
             hooks.at("gate left")
+            if self.told and db.conn.total_changes != self.changes:
+                db.tell()
 
     def _back(self) -> None:
         """Roll back what is still open (a full disk rolls back by itself) and leave the gate."""

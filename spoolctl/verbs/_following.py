@@ -6,7 +6,7 @@ A follower ends with status 0 on INT and TERM, and its stream holds whole lines 
 from .. import clock, jsontext
 from ..contract.spec import Args, Result
 from ..errors import SpoolctlError
-from ._ledger import Ledger, rest
+from ._ledger import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +92,13 @@ def _follow(args: Args, ctx: "Context", since: int, stop: _Stop) -> None:
     ledger = Ledger(ctx, since, args.job)
     if not {"since_id", "since_cursor"} & args.given:
         ledger.to_end()
+    try:
+        _go_on(ledger, args, ctx, stop)
+    finally:
+        ledger.close()
+
+
+def _go_on(ledger: Ledger, args: Args, ctx: "Context", stop: _Stop) -> None:
     left: "int | None" = args.max_events
     idle: "float | None" = args.idle_timeout
     last = clock.monotonic()
@@ -112,8 +119,10 @@ def _follow(args: Args, ctx: "Context", since: int, stop: _Stop) -> None:
             if remaining <= 0:
                 return _end(ctx, stop, "idle_timeout")
             nap = min(nap, remaining)
+        if ledger.begin():
+            continue
         with stop:
-            if not rest(ctx, nap):
+            if not ledger.rest(nap):
                 return None
     return None
 

@@ -3,12 +3,11 @@
 Nobody sleeps with a read transaction: a look ends before the sleep begins.
 """
 
-from .. import clock
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
     from ..store.db import Row
+    from ..watch import Watch
 
 
 class Ledger:
@@ -21,6 +20,7 @@ class Ledger:
         self.job_id: "int | None" = None
         self._db = ctx.reader()
         self._seen: "int | None" = None
+        self._watch: "Watch | None" = None
 
     def to_end(self) -> None:
         from ..store import events
@@ -68,16 +68,20 @@ class Ledger:
 
         return events.first_id(self._db, self.job_id) if self.find_job() else None
 
+    def begin(self) -> bool:
+        """Be told of commits from now on; True when that is new, and one more look is due before a rest."""
+        if self._watch is None:
+            from ..watch import Watch
 
-def rest(ctx: "Context", seconds: float) -> bool:
-    """Sleep until there may be something new: the one place that waits. False when nobody reads any more."""
-    fd = getattr(ctx.out, "fd", None)
-    if fd is None:
-        clock.sleep(seconds)
-        return True
-    import select
+            self._watch = Watch(self.ctx.spool())
+        return self._db.exists and self._watch.begin()
 
-    # A poll for nothing still tells of the error that a pipe without a reader is in.
-    poller = select.poll()
-    poller.register(fd, 0)
-    return not poller.poll(seconds * 1000 + 1)
+    def rest(self, seconds: float) -> bool:
+        """Sleep until there may be something new. False when nobody reads any more."""
+        assert self._watch is not None
+        return self._watch.rest(seconds, getattr(self.ctx.out, "fd", -1))
+
+    def close(self) -> None:
+        """Watch no longer."""
+        if self._watch is not None:
+            self._watch.close()

@@ -5,7 +5,7 @@ from ..contract import limits
 from ..contract.shared import POLL_INTERVAL
 from ..contract.spec import Args, Flag, Result, Verb
 from ..contract.types import WAIT, Duration, Integer, JobRef
-from ._ledger import Ledger, rest
+from ._ledger import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,8 +129,11 @@ def _wait(ledger: Ledger, most: int, args: Args) -> "tuple[list[Row], Row]":
     while True:
         found = ledger.look(most)
         left = deadline - clock.monotonic()
-        if found or left <= 0 or not rest(ledger.ctx, min(left, float(args.poll_interval))):
+        if found or left <= 0:
             break
+        if not (ledger.begin() or ledger.rest(min(left, float(args.poll_interval)))):
+            break
+    ledger.close()
     waited = int((clock.monotonic() - began) * 1000)
     return found, {"reason": "records_available" if found else "timeout", "waited_ms": waited}
 

@@ -73,6 +73,7 @@ def run(args: Args, ctx: "Context") -> Result:
     from ..store.awaited import Awaited
     from ._progress import Progress
 
+    watch = None
     db = ctx.reader()
     awaited = Awaited(db, _meant(args, db))
     progress = Progress(ctx)
@@ -88,11 +89,17 @@ def run(args: Args, ctx: "Context") -> Result:
             if left is not None and left <= 0:
                 raise _timeout(args, ctx, awaited)
             progress.show(_far(awaited))
+            if watch is None:
+                from ..watch import Watch
+
+                watch = Watch(db.spool)
             pause = float(args.poll_interval)
-            clock.sleep(pause if left is None else min(pause, left))
+            watch.begin() or watch.rest(pause if left is None else min(pause, left))
             awaited.look()
     finally:
         progress.clear()
+        if watch is not None:
+            watch.close()
     answer = _answer(args, db, awaited)
     commands = [ctx.with_db(command) for command in _next(awaited)]
     return Result(answer, commands, exit_code=0 if answer["all_succeeded"] else EXIT_UNSUCCESSFUL)

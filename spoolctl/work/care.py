@@ -56,7 +56,7 @@ def _stuck(shift: "Shift", one: "Attempt | Reaping") -> None:
         return  # told at a later turn
     assert ending is not None
     label = shift.options.label
-    with shift.db.write(full=False, any_schema=shift.retired is not None) as conn:
+    with shift.db.write(full=False, any_schema=shift.retired is not None, told=True) as conn:
         settle.mark_stuck(conn, one.job_id, one.attempt_no, ending.pids, ending.why, label, clock.now())
     one.told_stuck = True
 
@@ -79,7 +79,7 @@ def heed(shift: "Shift") -> None:
     asked = control.requests_of(shift.db, shift.me.instance)
     unseen = [(job_id, attempt_no) for job_id, attempt_no, _, seen_at in asked if seen_at is None]
     if unseen:
-        with shift.db.write(full=False, any_schema=shift.retired is not None) as conn:
+        with shift.db.write(full=False, any_schema=shift.retired is not None, told=True) as conn:
             for job_id, attempt_no in unseen:
                 control.stamp(conn, job_id, attempt_no, clock.now())
     for job_id, attempt_no, what, _ in asked:

@@ -73,16 +73,19 @@ def _until(shift: Shift) -> float:
     times = [now + min(shift.options.poll_interval, OWNERS_EVERY)]
     # What needs the database waits for the end of a pause.
     writes = [shift.house_at]
-    if shift.pending or shift.unrecorded or (wanted > 0 and (shift.ready or shift.stale)):
+    if shift.pending or shift.unrecorded or shift.news or (wanted > 0 and (shift.ready or shift.stale)):
         writes.append(now)
     if shift.claims_from > now:
         writes.append(shift.claims_from)
     if shift.next_due is not None and wanted > 0:
         writes.append(now + shift.next_due - clock.now())
     times.append(max(min(writes), shift.paused_until))
+    if shift.paused_until > now:
+        times.append(shift.paused_until)  # nobody tells it anything meanwhile
     running = list(shift.running.values())
     if running:
-        times.append(now + turn.REQUESTS_EVERY)
+        if shift.watch is None or shift.watch.fd < 0:
+            times.append(now + turn.REQUESTS_EVERY)
         times += [at for one in running if (at := one.next_at()) is not None]
         if shift.room is not None and (at := shift.room.next_at(running)) is not None:
             times.append(at)
@@ -96,7 +99,7 @@ def _until(shift: Shift) -> float:
 
 def _sleep(shift: Shift) -> None:
     seconds = _until(shift)
-    if seconds <= 0:
+    if seconds <= 0 or _begins_to_watch(shift):
         return
     if shift.starter is not None and shift.running and not shift.stopping:
         shift.starter.captures.prepare()  # while the command runs anyway
@@ -110,11 +113,45 @@ def _sleep(shift: Shift) -> None:
     deaths = shift.reaper.deaths
     if deaths is not None:
         poller.register(deaths.fd, select.POLLIN)
-    ready = poller.poll(max(1, int(seconds * 1000 + 0.999)))
+    ready = _poll(shift, poller, seconds)
     if any(fd == shift.stops.fd for fd, _ in ready):
         shift.stops.drain()
     if deaths is not None and any(fd == deaths.fd for fd, _ in ready) and deaths.heard():
         shift.house_at = 0.0  # an owner has died: look now
+
+
+def _begins_to_watch(shift: Shift) -> bool:
+    """Be told of other processes' commits from now on; True when that is new, and one more look is due."""
+    if shift.watch is None:
+        from ..watch import Watch
+
+        shift.watch = Watch(shift.db.spool)
+    if not shift.db.exists or not shift.watch.begin():
+        return False
+    shift.news = True
+    return True
+
+
+def _poll(shift: Shift, poller: select.poll, seconds: float) -> "list[tuple[int, int]]":
+    """Wait for whatever is registered, and for news; for these not before they may be acted on."""
+    watch = shift.watch
+    assert watch is not None
+    pause = seconds if shift.paused else min(watch.pause(), seconds)
+    if pause > 0:
+        ready = poller.poll(_milliseconds(pause))
+        if ready or pause == seconds:
+            return ready
+    if watch.fd >= 0:
+        poller.register(watch.fd, select.POLLIN)
+    ready = poller.poll(_milliseconds(seconds - pause))
+    if any(fd == watch.fd for fd, _ in ready) and watch.heard():
+        shift.news = True
+    return ready
+
+
+def _milliseconds(seconds: float) -> int:
+    """Rounded up, for a poll must not end before its time."""
+    return max(1, int(seconds * 1000 + 0.999))
 
 
 def _leave(shift: Shift) -> None:
@@ -127,4 +164,6 @@ def _leave(shift: Shift) -> None:
         shift.starter.close()
     shift.checkpointer.close()
     shift.reaper.close()
+    if shift.watch is not None:
+        shift.watch.close()
     shift.stops.restore()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..store.db import Row
     from ..store.settle import Outcome
+    from ..watch import Watch
     from .attempt import Attempt
     from .room import Room
     from .start import Starter
@@ -88,6 +89,8 @@ class Shift:
         self.unrecorded: "list[Row]" = []  # leaders to be written down
         self.claims = self.commits = 0
 
+        self.watch: "Watch | None" = None  # made with the first sleep
+        self.news = False  # somebody may have committed since the last look
         self.version = -1  # the data version of the last look
         self.look_at = 0.0  # when to look again at the latest
         self.stale = True  # the database may have changed since
@@ -105,6 +108,11 @@ class Shift:
         self.idle_since = clock.monotonic()
         self.drained = False
         self.unsettled: "list[int]" = []
+
+    def looked(self) -> None:
+        """A look begins, or a commit of our own is behind us, whose touch tells us nothing."""
+        if self.watch is not None:
+            self.watch.looked()
 
     @property
     def told(self) -> int:

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from ..store.db import Row
     from .shift import Shift
 
-REQUESTS_EVERY = 0.2  # seconds at most between two looks for requests while commands run
+REQUESTS_EVERY = 0.2  # seconds at most between two looks for requests while commands run and nobody tells
 CHECK_EVERY = 8  # commits between two looks at the size of the WAL
 
 
 def look(shift: "Shift") -> None:
     """See whether something can be claimed; only when the database changed or a time came."""
+    shift.looked()
     version = shift.db.data_version()
+    shift.news = False
     if version != shift.version:
         shift.version, shift.stale = version, True
     now = clock.now()
@@ -78,6 +80,7 @@ def record_and_claim(shift: "Shift") -> None:
     recorded, shift.results, shift.reaped = shift.results, [], []
     # Own commits do not change the data version, so look again after each.
     shift.stale = True
+    shift.looked()
     shift.claims += len(taken)
     start(shift, taken, began)
     shift.reaper.buried(buried)

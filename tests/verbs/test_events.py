@@ -259,7 +259,7 @@ def test_a_signal_ends_a_follower_with_status_0(spool, number):
 # Runs a follower in a child that sends itself a signal at the Nth line after its first output, whosever line
 # it is; without N it goes to its end, and tells which N are the first time of a line.
 SIGNALLED = """
-import json, os, signal, sys
+import ctypes, json, os, signal, sys  # ctypes here: its own lines are not ours
 from spoolctl import cli, emit
 
 def follow(at, number):

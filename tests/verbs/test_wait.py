@@ -17,6 +17,7 @@ from support import finish, wait_until
 from spoolctl import clock
 from spoolctl.store import awaited as store
 from spoolctl.verbs import wait as verb
+from spoolctl.watch import Watch
 
 FAST = ("--poll-interval", "0.02")
 
@@ -52,15 +53,16 @@ def batch(spool, count, *flags):
 @pytest.fixture
 def meanwhile(monkeypatch):
     """Do something at the waiter's n-th sleep: `meanwhile(1, function)`. Sleeps are short."""
-    planned, slept, real = {}, [0], clock.sleep
+    planned, slept = {}, [0]
 
-    def sleep(seconds):
+    def rest(watch, seconds, out=-1):
         slept[0] += 1
         planned.pop(slept[0], lambda: None)()
         assert slept[0] < 3000, "it waits for ever"
-        real(min(seconds, 0.001))
+        clock.sleep(min(seconds, 0.001))
+        return True
 
-    monkeypatch.setattr(clock, "sleep", sleep)
+    monkeypatch.setattr(Watch, "rest", rest)
     return planned.__setitem__
 
 
