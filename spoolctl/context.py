@@ -27,6 +27,7 @@ class Context:
         self.args: "Args | None" = None
         self.warnings: "list[tuple[str, str]]" = []
         self._spool: "paths.Spool | None" = None
+        self._cwd: "str | None" = None
         self._config: "config.Config | None" = None
         self._db: "Db | None" = None
 
@@ -45,6 +46,11 @@ class Context:
     def cwd(self) -> str:
         """The current directory as the user sees it: PWD where it names the same directory, so that
         symbolic links are kept (SPEC 5). Raises INVALID_INPUT when it is gone."""
+        if self._cwd is None:
+            self._cwd = self._here()
+        return self._cwd
+
+    def _here(self) -> str:
         try:
             here = os.getcwdb()
         except OSError:

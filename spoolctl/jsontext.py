@@ -6,13 +6,16 @@ those exactly (what is stored), `shown` prints U+FFFD in their place (what is an
 """
 
 try:
-    from _json import encode_basestring_ascii as _quote
+    from _json import encode_basestring_ascii
 except ImportError:  # not CPython
 
-    def _quote(str: str, /) -> str:
+    def encode_basestring_ascii(str: str, /) -> str:
         import json
 
-        return json.dumps(str)
+        return json.encoder.encode_basestring_ascii(str)
+
+
+quote = encode_basestring_ascii  # the JSON of a text; TypeError for all else
 
 
 # Deeper values are refused where they come in: writing one recurses, and Pythons differ in how far.
@@ -35,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def _quote_shown(text: str) -> str:
-    return _quote(plain(text))
+    return quote(plain(text))
 
 
 def _float(value: float) -> str:
@@ -85,7 +88,7 @@ def _text(value: object, quote: object, sort: bool, comma: str, colon: str) -> s
 
 def dumps(value: object) -> str:
     """Equal to `json.dumps(value)`; keys must be str. Raises TypeError, ValueError (nan, inf)."""
-    return _text(value, _quote, False, ", ", ": ")
+    return _text(value, quote, False, ", ", ": ")
 
 
 def compact(value: object) -> str:
@@ -94,11 +97,16 @@ def compact(value: object) -> str:
     Raises TypeError, ValueError (nan, inf, nested too deeply).
     """
     try:
-        text = _text(value, _quote, False, ",", ":")
+        text = _text(value, quote, False, ",", ":")
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _check_depth(text, value)
     return text
+
+
+def words(value: "list[str]") -> str:
+    """As `compact`, for a list of text alone, and far faster. Raises TypeError."""
+    return f"[{','.join(map(quote, value))}]"
 
 
 def shown(value: object) -> str:

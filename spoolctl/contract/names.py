@@ -40,7 +40,7 @@ class Key(Type):
 
     def parse(self, text: str) -> str:
         text = clean(text, "a key").strip()
-        if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
+        if not text.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
             raise BadValue("must not hold control characters")
         if not text:
             raise BadValue("must not be empty")

@@ -2,6 +2,9 @@
 
 Indexes on queued and running rows are partial, because a row changes state twice in its life.
 Per lane and state every index ends in the id, so that any flat filter of `list` is a short merge.
+
+A CHECK costs every write, so each is written as what SQLite evaluates fastest: comparisons. A function call
+costs several of them, and a list behind IN of more than two is built anew, as a table, for every row.
 """
 
 from ..contract.states import ATTEMPT_STATES, EVENTS, JOB_STATES, KINDS, REASONS, REQUESTS, TERMINAL
@@ -11,20 +14,22 @@ APPLICATION_ID = 0x53504F4C  # "SPOL": tells our file from a foreign one
 
 
 def _in(column: str, words: "tuple[str, ...]", null: bool = False) -> str:
-    listed = ", ".join(f"'{word}'" for word in words)
-    return f"({column} IS NULL OR {column} IN ({listed}))" if null else f"({column} IN ({listed}))"
+    listed = " OR ".join(f"{column} = '{word}'" for word in words)
+    return f"({column} IS NULL OR {listed})" if null else f"({listed})"
 
 
-FINITE = "abs({}) < 9e999"  # infinity has no JSON; of null it says null, which no CHECK refuses
+# A number that has a JSON: infinity has none, and text and bytes are above every number. NULL passes.
+FINITE = "{0} > -9e999 AND {0} < 9e999"
 
 
 def _number(column: str, null: bool = False) -> str:
     """A number kept as it was given, whole or not: a column without affinity."""
-    kinds = "'integer', 'real', 'null'" if null else "'integer', 'real'"
-    return f"{column} CHECK (typeof({column}) IN ({kinds}) AND {FINITE.format(column)})"
+    return f"{column}{'' if null else ' NOT NULL'} CHECK ({FINITE.format(column)})"
 
 
-ENDED = _in("state", TERMINAL)[1:-1]
+# The condition of an index. It is no CHECK: queries repeat it word for word, or SQLite takes no such index.
+ENDED = f"state IN {TERMINAL!r}"
+
 
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,7 +43,7 @@ CREATE TABLE jobs (
   next_run_at REAL NOT NULL,
   argv TEXT,
   payload TEXT,
-  cwd CHECK (typeof(cwd) IN ('text', 'blob', 'null')),
+  cwd CHECK (cwd IS NULL OR typeof(cwd) = 'text' OR typeof(cwd) = 'blob'),
   env TEXT,
   captured_env TEXT,
   {_number("timeout", null=True)},
@@ -70,7 +75,7 @@ CREATE TABLE jobs (
   last_failure_reason TEXT CHECK {_in("last_failure_reason", REASONS, null=True)},
   CHECK ((kind = 'command') = (argv IS NOT NULL)),
   CHECK ((kind = 'payload') = (payload IS NOT NULL)),
-  CHECK (({ENDED}) = (finished_at IS NOT NULL)),
+  CHECK ({_in("state", TERMINAL)} = (finished_at IS NOT NULL)),
   CHECK ((state = 'running') = (owner IS NOT NULL)),
   CHECK (request IS NULL OR state = 'running'),
   CHECK ((request IS NULL) = (requested_at IS NULL))
@@ -194,24 +199,25 @@ def statements(script: str) -> "list[str]":
     return found
 
 
-_STORED = {"INTEGER": "'integer'", "REAL": "'real'", "TEXT": "'text'"}
+_STORED = {"INTEGER": "typeof({0}) = 'integer'", "REAL": FINITE, "TEXT": "typeof({0}) = 'text'"}
 
 
 def typed(tables: str) -> str:
     """The tables with a CHECK of the stored type for every column that declares one.
 
     SQLite before 3.37 has no STRICT: without these a column holds whatever somebody writes into it, and
-    one such row would stop every worker of its lane.
+    one such row would stop every worker of its lane. A column of words needs none: only text equals a word.
     """
     lines = []
     for line in tables.splitlines():
         words = line.rstrip(",").split()
-        kind = _STORED.get(words[1]) if line.startswith("  ") and len(words) > 1 else None
-        if kind is not None and "PRIMARY KEY" not in line:
-            allowed = f"= {kind}" if "NOT NULL" in line else f"IN ({kind}, 'null')"
-            finite = f" AND {FINITE.format(words[0])}" if words[1] == "REAL" else ""
-            check = f" CHECK (typeof({words[0]}) {allowed}{finite})"
-            line = line.rstrip(",") + check + ("," if line.endswith(",") else "")
+        kind = words[1] if line.startswith("  ") and len(words) > 1 else ""
+        of_words = kind == "TEXT" and "CHECK" in line
+        if kind in _STORED and "PRIMARY KEY" not in line and not of_words:
+            check = _STORED[kind].format(words[0])
+            if "NOT NULL" not in line and kind != "REAL":
+                check = f"{words[0]} IS NULL OR {check}"
+            line = line.rstrip(",") + f" CHECK ({check})" + ("," if line.endswith(",") else "")
         lines.append(line)
     return "\n".join(lines)
 

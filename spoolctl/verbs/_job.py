@@ -71,7 +71,7 @@ def submission(
         "queue": values["queue"],
         "priority": values["priority"],
         "next_run_at": due,
-        "argv": jsontext.compact(argv),
+        "argv": jsontext.words(argv),
         "payload": None,
         "cwd": directory(values["cwd"], ctx),
         "env": jsontext.compact(env) if env else None,

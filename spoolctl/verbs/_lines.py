@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ..store.db import Row
 
+_BLOCK = 65_536  # bytes read at once
+_BLANK = " \t\r\v\f"  # the blanks of ASCII, and no other
+
 _FLAGS = {flag.dest: flag for flag in FLAGS}
 _KEYS = (*COMMANDS, *_FLAGS, *SPELLINGS)
 
@@ -32,10 +35,11 @@ def shown(path: str, number: int) -> "str | None":
     return f"sed -n {number}p {quoted(paths.operand(path))}"
 
 
-def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":
+def read(path: str, stdin: int) -> "Iterator[list[tuple[int, str]]]":
     """(number, text) of every line that says something, without its end and the blanks before it.
 
-    Raises INVALID_INPUT for a file that cannot be read and for a line without end.
+    They come as they are read, many at once. Raises INVALID_INPUT for a file that cannot be read and for a
+    line without end.
     """
     try:
         fd = stdin if path == "-" else os.open(paths.raw(path), os.O_RDONLY | os.O_CLOEXEC)
@@ -45,30 +49,38 @@ def read(path: str, stdin: int) -> "Iterator[tuple[int, str]]":
     try:
         while True:
             try:
-                chunk = os.read(fd, 262_144)
+                chunk = os.read(fd, _BLOCK)
             except OSError as error:
                 raise _unreadable(path, error) from None
-            parts.append(chunk)
+            end = chunk.rfind(b"\n") + 1 if chunk else 0
+            parts.append(chunk[:end] if end else chunk)
             size += len(chunk)
-            if chunk and b"\n" not in chunk:
+            if chunk and not end:
                 if size > limits.LINE_MAX:
                     raise bad(number + 1, f"longer than {limits.LINE_MAX} bytes")
                 continue
-            whole = b"".join(parts).split(b"\n")
-            parts = [whole.pop()] if chunk else []
-            size = sum(map(len, parts))
-            for line in whole:
-                number += 1
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                text = line.lstrip().rstrip(b"\r")
-                if text and text[0] != 35:  # '#'
-                    yield number, text.decode("utf-8", "surrogateescape")
+            whole = b"".join(parts)
+            parts, size = [chunk[end:]], len(chunk) - end
+            if number == 0:
+                whole = whole.removeprefix(b"\xef\xbb\xbf")
+            lines = _split(whole, number + 1)
+            number += whole.count(b"\n")
+            yield lines
             if not chunk:
                 return
     finally:
         if fd != stdin:
             os.close(fd)
+
+
+def _split(whole: bytes, number: int) -> "list[tuple[int, str]]":
+    """What the lines say, the first of which has this number."""
+    found = []
+    for count, line in enumerate(whole.decode("utf-8", "surrogateescape").split("\n"), number):
+        text = line.lstrip(_BLANK).rstrip("\r")
+        if text and text[0] != "#":
+            found.append((count, text))
+    return found
 
 
 def _unreadable(path: str, error: OSError) -> SpoolctlError:
@@ -80,18 +92,23 @@ def _unreadable(path: str, error: OSError) -> SpoolctlError:
     )
 
 
-def asked(text: str, base: "Row") -> "tuple[Row, list[str]]":
+def item(text: str) -> "Row":
+    """What a JSON line says. Raises ValueError."""
+    try:
+        found = jsontext.loads(text)
+    except ValueError as error:
+        raise ValueError(f"starts with {{ and is no JSON object: {error}") from None
+    assert isinstance(found, dict)
+    if "\\ud" in text or "\\uD" in text:
+        _refuse_halves(found)
+    return found
+
+
+def asked(item: "Row", base: "Row") -> "tuple[Row, list[str]]":
     """(flag values, argv) of a JSON line; what it does not say is as in `base`.
 
     Raises ValueError or BadValue with the problem; the caller knows the line's number.
     """
-    try:
-        item = jsontext.loads(text)
-    except ValueError as error:
-        raise ValueError(f"starts with {{ and is no JSON object: {error}") from None
-    assert isinstance(item, dict)
-    if "\\u" in text:
-        _refuse_halves(item)
     values = dict(base)
     said: "set[str]" = set()
     argv: "list[str] | None" = None

@@ -1,5 +1,6 @@
 """QUALITY, cases 27 and 38: what an idle worker's looks cost beside many delayed jobs, and what the write
-ahead log comes to with readers attached. Counted in steps of SQLite's machine and in bytes, not in seconds.
+ahead log comes to with readers attached; and what `add --from` costs while it holds the lock. Counted in
+steps of SQLite's machine and in bytes, not in seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from support import Spool, checked_line, finish, wait_until
 
 from spoolctl import paths
-from spoolctl.store import claim, owners
+from spoolctl.store import bulk, claim, jobs, owners
 from spoolctl.store.open import open_writer
 from spoolctl.work import house, leaving, turn
 from spoolctl.work.shift import Options, Shift
@@ -98,6 +99,53 @@ def test_an_idle_workers_looks_cost_the_same_beside_many_delayed_jobs(tmp_path):
     few, many = costs(tmp_path / "few", FEW), costs(tmp_path / "many", MANY)
     assert {name: many[name] <= few[name] * 1.3 + 20 for name in few} == dict.fromkeys(few, True), (few, many)
     assert max(many.values()) < 5_000, many  # five priorities: some look-ups each
+
+
+def locked_steps(db, count, first=0, **differs):
+    """(SQLite's steps under the lock for each of so many jobs added at once, how many of them were new)."""
+    stage = bulk.Stage(db)
+    sample = dict.fromkeys(jobs.ADDED) | SAMPLE
+    shape = stage.shape("active", tuple(sample[column] for column in bulk.SHARED))
+    numbers = range(first, first + count)
+    rows = [sample | {name: f"{text}{n}" for name, text in differs.items() if name != "tag"} for n in numbers]
+    lines = [(n, n, shape, *(row[column] for column in bulk.OWN)) for n, row in enumerate(rows, 1)]
+    stage.put(lines, [(n, "t", "v") for n in range(1, count + 1)] if "tag" in differs else [])
+    assert stage.repeat() is None
+    stage.seal()
+    added = 0
+
+    def add():
+        nonlocal added
+        with db.write() as conn:
+            assert bulk.find_held(conn, stage) is None
+            added = bulk.add_staged(conn, stage)[1]
+
+    steps = Steps(db.conn).of(add) / count
+    for kind, name in db.all("SELECT type, name FROM sqlite_temp_master WHERE type IN ('view', 'table')"):
+        db.execute(f"DROP {kind} {name}")
+    return steps, added
+
+
+SAMPLE = {
+    "kind": "command", "queue": "default", "priority": 0, "next_run_at": 1e9, "argv": '["true"]', "cwd": "/",
+    "captured_env": "{}", "max_retries": 3, "backoff_base": 2, "backoff_factor": 2, "backoff_max": 60,
+    "backoff_jitter": 0, "keep_children": 0, "created_at": 1e9,
+}  # fmt: skip
+
+
+def test_a_job_of_many_costs_few_steps_under_the_lock_however_many_there_are(spool):
+    """A third of them are the CHECKs. With their words in lists behind IN they would be 250 more."""
+    spool.add("true")
+    db = open_writer(paths.Spool(str(spool.db), "flag"))
+    for differs, most in (({}, 450), ({"key": "k"}, 475), ({"tag": "t"}, 550)):
+        few, _ = locked_steps(db, 100, first=0, **differs)
+        many, added = locked_steps(db, 5_000, first=100, **differs)
+        assert added == 5_000
+        assert many < min(few * 1.1, most), (differs, few, many)
+    # What is there already is looked up, compared, and nothing else.
+    many, added = locked_steps(db, 5_000, first=50, key="k")
+    assert (added, many < 150) == (0, True), many
+    db.close()
 
 
 def wal_of(spool):

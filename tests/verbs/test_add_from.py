@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import random
+import select
 import signal
 import sqlite3
 import subprocess
 import time
 
 import pytest
-from support import finish, wait_until
+from support import clean_env, finish, wait_until
+
+from spoolctl import clock
+from spoolctl.cli import Context
+from spoolctl.emit import FdSink
+from spoolctl.errors import SpoolctlError
+from spoolctl.store import bulk as store
+from spoolctl.verbs import _job, _rows
 
 
 def bulk(spool, lines, *flags, **options):
@@ -471,6 +481,55 @@ def reads(pid):
         return "pipe" in file.read()
 
 
+def test_progress_goes_to_a_terminal_only_and_is_wiped(spool):
+    ours, theirs = pty.openpty()
+    slow = spool.start("add", "--from", "-", stdin=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+
+    def read_until(mark):
+        nonlocal seen
+        while mark not in seen:
+            assert select.select([ours], [], [], 20)[0], seen
+            seen += os.read(ours, 4096)
+        seen = seen.partition(mark)[2]
+
+    slow.stdin.write(b"# none\necho slow\necho slow\n")
+    slow.stdin.flush()
+    read_until(b"\r2 lines read")
+    time.sleep(0.2)  # a shorter pause may be passed over
+    slow.stdin.write(b"echo slow\n" * 5)
+    slow.stdin.flush()
+    read_until(b"\r7 lines read")
+    slow.stdin.close()
+    slow.stdin = None
+    read_until(b"\rwriting")
+    read_until(b" \r")
+    out, _ = slow.communicate(timeout=20)
+    os.close(ours)
+    assert (slow.returncode, out) == (0, b"added 7 jobs: 1 to 7, 0 were there already\n")
+    assert "read" not in spool.cli("add", "--from", "-", stdin=b"true\n", check=0).err
+
+
+def test_nothing_is_written_between_the_lines_somebody_types(spool):
+    ours, theirs = pty.openpty()
+    call = spool.start("add", "--from", "-", stdin=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, b"echo typed\n\x04")
+    out, _ = call.communicate(timeout=20)
+    seen = b""
+    while select.select([ours], [], [], 0)[0]:
+        try:
+            seen += os.read(ours, 4096)
+        except OSError:  # how Linux says that nobody has the other end
+            break
+    os.close(ours)
+    assert (call.returncode, out) == (0, b"added 1 job: 1, 0 were there already\n")
+    assert b"echo typed" in seen
+    assert b" read" not in seen
+    assert b"writing" not in seen
+
+
 def test_a_producer_that_is_killed_leaves_nothing(spool):
     spool.add()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
@@ -553,6 +612,64 @@ def line_of(draw):
         at = draw.randrange(len(line))
         line = line[:at] + bytes([draw.randrange(256)]) + line[at + draw.randrange(3) :]
     return line
+
+
+class Made:
+    """Rows of lines, each as (all it would store, its tags), or what is said of it."""
+
+    def __init__(self):
+        self.stage = store.Stage(None)
+        self.ctx = Context(clean_env(NOT_MINE="x"), FdSink(1), FdSink(2), stdin=0)
+        base = _job.defaults(self.ctx.config()) | {"tag": [("mine", "1")], "note": "n", "after": 5}
+        self.rows = _rows.Rows(self.stage, base, self.ctx)
+        self.n = 0
+
+    def of(self, text):
+        self.n += 1
+        try:
+            row, tags = self.rows.json(self.n, 7, text)
+        except SpoolctlError as error:
+            return error.message, error.did_you_mean
+        self.stage.put([row], [])
+        stored = self.stage.row(self.n)
+        return json.dumps(stored, default=repr), sorted(tags)  # in which 1 is not 1.0
+
+    def close(self):
+        self.stage.conn.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_means_the_same_whatever_lines_came_before(seed, monkeypatch):
+    monkeypatch.setattr(clock, "now", lambda: 1e9)
+    draw = random.Random(seed)
+    warm = Made()
+    quick = refused = 0
+    edges = map(json.dumps, (None, "", " ", " a ", "\x1f", "x" * 300, 0, []))
+    lines = [
+        f'{{"argv": ["true"], "{name}": {value}}}'.encode() for value in edges for name in ("key", "note")
+    ]
+    for line in [*lines, *BAD.values(), *(line_of(draw) for _ in range(400))]:
+        line = line.decode("utf-8", "surrogateescape")
+        if line[:1] != "{":
+            continue
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            item = {}
+        others = {
+            name: value for name, value in item.items() if name not in ("argv", "command", "key", "note")
+        }
+        warm.of(json.dumps({"argv": ["x"], "key": "other", "note": "other", **others}))
+        quick += repr(others) in warm.rows.kinds
+        cold = Made()
+        cold.rows.kinds.clear()
+        expected = cold.of(line)
+        cold.close()
+        assert warm.of(line) == expected, line
+        refused += expected[0][:1] != "["
+    warm.close()
+    assert quick > 100
+    assert refused > 100
 
 
 @pytest.mark.parametrize("seed", range(8))
