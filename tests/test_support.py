@@ -26,6 +26,7 @@ READERS = {
     ("contract/test_jsontext.py", ""): "values that the writer shows, which are no answers",
     ("verbs/test_doctor.py", "_mirror"): "makes up the mirror of an error; the answer is validated",
     ("work/test_chaos.py", "chaos"): "the table of scripts/chaos.py",
+    ("test_bench.py", "told"): "the lines of scripts/bench.py",
     ("contract_tester/envelope.py", "strict"): "the tester knows nothing of ours, and validates by itself",
     ("contract_tester/runner.py", "Runner"): "the same",
     ("broken_tool.py", "Told"): "an answer to be made wrong",
