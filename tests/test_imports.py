@@ -117,7 +117,8 @@ OWN = {
     "events": WITH_DATABASE | words("contract.shared store.events verbs._ledger verbs.events"),
     "retry": NAMED_JOBS | words("store.control verbs._change verbs.retry"),
     "cancel": NAMED_JOBS | words("store.control verbs._change verbs.cancel"),
-    "prune": WITH_DATABASE | words("contract.shared store.checkpoint store.filter store.prune verbs.prune"),
+    "prune": WITH_DATABASE
+    | words("contract.shared store.checkpoint store.filter store.pace store.prune verbs.prune"),
     "config-show": EVERY_CALL | words("verbs.config_show"),
     "config-validate": EVERY_CALL | words("verbs.config_validate"),
     "brief": DESCRIBING,

@@ -2,12 +2,14 @@
 
 The index ends in (priority, next_run_at, id), so the lane's distinct priorities are walked from the
 highest, and within one priority what is due is one range. A million delayed jobs cost two look-ups a
-priority. An idle look only reads; `claim` runs inside the caller's write transaction.
+priority, all made by one statement. An idle look only reads; `claim` runs inside the caller's write
+transaction.
 """
 
 import os
 import sqlite3
 
+from ..contract.limits import PRIORITY_MAX
 from . import events
 from .db import Db
 
@@ -18,10 +20,20 @@ if TYPE_CHECKING:
 _LANE = "state = 'queued' AND queue = :queue AND kind = :kind"
 
 TOP_PRIORITY = f"SELECT priority FROM jobs WHERE {_LANE} ORDER BY priority DESC LIMIT 1"
-NEXT_PRIORITY = (
-    f"SELECT priority FROM jobs WHERE {_LANE} AND priority < :priority ORDER BY priority DESC LIMIT 1"
-)
-EARLIEST = f"SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = :priority ORDER BY next_run_at LIMIT 1"
+FIRST = f"SELECT priority, next_run_at FROM jobs WHERE {_LANE} ORDER BY priority DESC, next_run_at LIMIT 1"
+# The distinct priorities below one, from the highest, and at last a null. A row is made when it is asked for.
+_BELOW = f"SELECT priority FROM jobs WHERE {_LANE} AND priority < {{}} ORDER BY priority DESC LIMIT 1"
+WALK = f"""
+WITH RECURSIVE step (priority) AS (
+  SELECT ({_BELOW.format(":below")}) UNION ALL
+  SELECT ({_BELOW.format("step.priority")}) FROM step WHERE step.priority IS NOT NULL)
+"""
+TOP = PRIORITY_MAX + 1  # the walk below it has them all
+_EARLIEST = f"""
+(SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = step.priority ORDER BY next_run_at LIMIT 1)
+"""
+EARLIEST_OF_EACH = f"{WALK} SELECT {_EARLIEST} FROM step WHERE step.priority IS NOT NULL"
+NEXT_DUE_PRIORITY = f"{WALK} SELECT priority FROM step WHERE {_EARLIEST} <= :now LIMIT 1"
 # What it takes to run a job.
 COLUMNS = (
     "id", "queue", "argv", "payload", "cwd", "env", "captured_env", "timeout", "max_output", "keep_children",
@@ -56,18 +68,21 @@ WHERE job_id = :job_id AND attempt_no = :attempt_no AND state = 'running'
 
 def look(db: Db, queue: str, kind: str, now: float) -> "tuple[bool, float | None]":
     """(something is due, when the earliest delayed job is due). Reads only."""
-    values = {"queue": queue, "kind": kind, "priority": None}
-    earliest: "float | None" = None
-    found = db.one(TOP_PRIORITY, values)
-    while found is not None:
-        values["priority"] = found[0]
-        first = db.one(EARLIEST, values)
-        if first is not None:
-            at = float(first[0])
+    values: "Row" = {"queue": queue, "kind": kind}
+    first = db.one(FIRST, values)
+    if first is None:
+        return False, None
+    values["below"], earliest = first[0], float(first[1])
+    if earliest <= now:
+        return True, earliest
+    others = db.execute(EARLIEST_OF_EACH, values)
+    try:
+        for (at,) in others:
             if at <= now:
-                return True, at
-            earliest = at if earliest is None else min(earliest, at)
-        found = db.one(NEXT_PRIORITY, values)
+                return True, float(at)
+            earliest = min(earliest, float(at))
+    finally:
+        others.close()  # a walk that is left early would go on reading
     return False, earliest
 
 
@@ -107,11 +122,14 @@ def claim(
                 _set_aside(conn, row, owner, now, str(error))
 
     take(DUE_AT_TOP)
-    step = conn.execute(TOP_PRIORITY, values).fetchone() if len(taken) < most else None
-    while step is not None and len(taken) < most:
+    values["below"] = TOP
+    while len(taken) < most:
+        step = conn.execute(NEXT_DUE_PRIORITY, values).fetchone()
+        if step is None:
+            break
         values["priority"], values["n"] = step[0], most - len(taken)
         take(DUE)
-        step = conn.execute(NEXT_PRIORITY, values).fetchone()
+        values["below"] = step[0]
     return taken
 
 

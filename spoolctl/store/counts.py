@@ -15,14 +15,20 @@ if TYPE_CHECKING:
 
     from .db import Row
 
+FEW = 100  # rows or priorities that are counted to see whether they are few
+
 ALL = "SELECT queue, kind, state, n FROM counts WHERE n > 0 ORDER BY queue, kind, state"
-_IN_PRIORITY = """
-SELECT count(*) FROM (
-  SELECT 1 FROM jobs INDEXED BY jobs_due
-  WHERE state = 'queued' AND queue = :queue AND kind = :kind AND priority = :priority AND {when} LIMIT :most)
+PRIORITIES = f"""{claim.WALK}
+SELECT count(*) FROM (SELECT 1 FROM step WHERE step.priority IS NOT NULL LIMIT :most)
 """
-DUE_IN_PRIORITY = _IN_PRIORITY.format(when="next_run_at <= :now")
-SCHEDULED_IN_PRIORITY = _IN_PRIORITY.format(when="next_run_at > :now")
+_NUMBER = f"""{claim.WALK}
+SELECT count(*) FROM (
+  SELECT 1 FROM step CROSS JOIN jobs j INDEXED BY jobs_due
+  WHERE j.state = 'queued' AND j.queue = :queue AND j.kind = :kind AND j.priority = step.priority
+    AND j.next_run_at {{}} :now LIMIT :most)
+"""
+DUE = _NUMBER.format("<=")
+SCHEDULED = _NUMBER.format(">")
 RUNNING_BY_OWNER = """
 SELECT owner, count(*) FROM jobs INDEXED BY jobs_running WHERE state = 'running' GROUP BY owner ORDER BY owner
 """
@@ -64,28 +70,22 @@ def by_lane(db: Db) -> "tuple[dict[str, dict[str, int]], dict[tuple[str, str], i
 def scheduled(db: Db, lane: str, kind: str, queued: int, now: float) -> int:
     """How many of the `queued` jobs are for later: exact up to SCHEDULED_CAP, else any number above it.
 
-    Whichever are fewer, those for later or those that are due, are counted.
+    Whichever are few, those for later or those that are due, are counted.
     """
-    for most in (100, SCHEDULED_CAP + 1):
-        later = _walked(db, SCHEDULED_IN_PRIORITY, lane, kind, now, most)
-        if later < most:
-            return later
-        due = _walked(db, DUE_IN_PRIORITY, lane, kind, now, most)
-        if due < most:
+    values: "Row" = {"queue": lane, "kind": kind, "now": now, "below": claim.TOP, "most": FEW}
+
+    def number(statement: str) -> int:
+        return int(db.one(statement, values)[0])  # type: ignore[index]
+
+    later = number(SCHEDULED)
+    if later < FEW:
+        return later
+    if number(PRIORITIES) < FEW:  # each is looked at, also where nothing is due
+        due = number(DUE)
+        if due < FEW:
             return queued - due
-    return SCHEDULED_CAP + 1
-
-
-def _walked(db: Db, statement: str, lane: str, kind: str, now: float, most: int) -> int:
-    """The sum of a count over the lane's priorities, at most `most`."""
-    values: "Row" = {"queue": lane, "kind": kind, "now": now}
-    total = 0
-    found = db.one(claim.TOP_PRIORITY, values)
-    while found is not None and total < most:
-        values["priority"], values["most"] = found[0], most - total
-        total += db.one(statement, values)[0]  # type: ignore[index]
-        found = db.one(claim.NEXT_PRIORITY, values)
-    return total
+    values["most"] = SCHEDULED_CAP + 1
+    return number(SCHEDULED)
 
 
 def running_by_owner(db: Db) -> "dict[int, int]":

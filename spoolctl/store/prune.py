@@ -11,16 +11,17 @@ import os
 
 from .. import clock, hooks
 from ..paths import raw
-from .checkpoint import Checkpointer
 from .db import Db
 from .filter import Filter, matching
+from .pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-BATCH = 500  # jobs a transaction: some 10 ms of write lock
+FOUND = 20_000  # jobs looked for at once: a lane whose jobs are all too young is walked for each time
+BATCH = 500  # jobs a transaction takes at most
 REST = 0.05  # seconds at most between two batches
 
 STATE_IF_ENDED_BEFORE = "SELECT state FROM jobs WHERE id = :id AND finished_at < :cutoff"
@@ -63,19 +64,26 @@ def selection(
     return Filter(states=states, queue=queue, tags=tags, ended_before=cutoff, before=before)
 
 
-def _batches(db: Db, wanted: "Filter | None") -> "Iterator[list[int]]":
+def _found(db: Db, wanted: "Filter | None") -> "Iterator[list[int]]":
     while wanted is not None:
-        ids = matching(db, wanted, BATCH)
+        ids = matching(db, wanted, FOUND)
         if not ids:
             return
         yield ids
         wanted.after = ids[-1]
 
 
+def _batches(db: Db, wanted: "Filter | None", pace: Pace) -> "Iterator[list[int]]":
+    for ids in _found(db, wanted):
+        while ids:
+            part, ids = ids[: pace.size], ids[pace.size :]
+            yield part
+
+
 def survey(db: Db, wanted: "Filter | None") -> Tally:
     """What `delete` would come to. Changes nothing."""
     tally = Tally()
-    for ids in _batches(db, wanted):
+    for ids in _found(db, wanted):
         tally.matched += len(ids)
         for job_id in ids:
             tally.events += db.one(COUNT_EVENTS, {"id": job_id})[0]  # type: ignore[index]
@@ -88,21 +96,25 @@ def survey(db: Db, wanted: "Filter | None") -> Tally:
 def delete(db: Db, wanted: "Filter | None") -> Tally:
     """Finish what a killed prune left, then delete what matches. Raises LOCKED, DB_INVALID, sqlite3.Error."""
     tally = Tally()
-    checkpointer = Checkpointer(db)
-    for ids in _marked(db):
-        _remove(db, ids, tally)
-    for ids in _batches(db, wanted):
-        began = clock.monotonic()
-        tally.matched += len(ids)
-        hooks.at("prune: selected")
-        gone = _delete_rows(db, ids, wanted, tally)  # type: ignore[arg-type]
-        hooks.at("prune: rows gone")
-        _remove(db, gone, tally)
-        if checkpointer.due():
-            checkpointer.run()
-        if len(ids) == BATCH:
-            # Half of the time is the others': removing files slows whoever makes some in the same place.
-            clock.sleep(min(REST, clock.monotonic() - began))
+    pace = Pace(db, most=BATCH)
+    took = 0.0
+    try:
+        for ids in _marked(db):
+            _remove(db, ids, tally)
+        for ids in _batches(db, wanted, pace):
+            if tally.matched:
+                # Half of the time is the others': removing files slows whoever makes some in the same place.
+                pace.pause(min(REST, took))
+            began = clock.monotonic()
+            tally.matched += len(ids)
+            hooks.at("prune: selected")
+            gone = _delete_rows(db, ids, wanted, tally, pace)  # type: ignore[arg-type]
+            hooks.at("prune: rows gone")
+            _remove(db, gone, tally)
+            pace.keep_log_small()
+            took = clock.monotonic() - began
+    finally:
+        pace.close()
     return tally
 
 
@@ -116,9 +128,10 @@ def _marked(db: Db) -> "Iterator[list[int]]":
         after = ids[-1]
 
 
-def _delete_rows(db: Db, ids: "list[int]", wanted: Filter, tally: Tally) -> "list[int]":
+def _delete_rows(db: Db, ids: "list[int]", wanted: Filter, tally: Tally, pace: Pace) -> "list[int]":
     """Delete those of the jobs that nobody retried since they were selected. Returns their ids."""
     with db.write() as conn:
+        began = clock.monotonic()
         gone = [job_id for job_id in ids if _matches_still(conn, job_id, wanted)]
         values = [{"id": job_id} for job_id in gone]
         conn.executemany(MARK, values)
@@ -127,6 +140,7 @@ def _delete_rows(db: Db, ids: "list[int]", wanted: Filter, tally: Tally) -> "lis
         conn.executemany(DELETE_TAGS, values)
         conn.executemany(DELETE_JOB, values)
         hooks.at("prune: rows going")
+    pace.took(len(ids), clock.monotonic() - began)
     tally.jobs += len(gone)
     tally.attempts += max(0, attempts)
     tally.events += max(0, events)

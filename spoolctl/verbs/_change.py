@@ -6,11 +6,13 @@ from ..errors import SpoolctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
     from ..context import Context
     from ..store.db import Db, Row
     from ..work.pursuit import Pursuit
 
-AT_ONCE = 500  # jobs changed in one write transaction
 SHOWN = 10  # skipped jobs that a text answer names
 
 
@@ -24,6 +26,23 @@ def named_or_selected(args: Args, db: "Db", states: "tuple[str, ...]") -> "tuple
     return select.selected(db, queue, tags, states), True
 
 
+def in_turn(db: "Db", ids: "list[int]", change: "Callable[[sqlite3.Connection, int, float], None]") -> None:
+    """Call `change` (connection, id, epoch seconds) for each job, in write transactions that stay short."""
+    if len(ids) == 1:
+        from .. import clock
+
+        with db.write() as conn:
+            change(conn, ids[0], clock.now())
+    elif ids:
+        from ..store.pace import Pace
+
+        pace = Pace(db)
+        try:
+            pace.each(ids, change)
+        finally:
+            pace.close()
+
+
 def pursue(
     db: "Db", job_ids: "list[int]", what: str, unverified: bool, ctx: "Context"
 ) -> "tuple[list[Pursuit], list[int]]":
@@ -34,7 +53,6 @@ def pursue(
     """
     if not job_ids:
         return [], []
-    from .. import clock
     from ..store import owners
     from ..work import pursuit
 
@@ -45,10 +63,8 @@ def pursue(
             moved.append(job_id)
         else:
             pursuits.append(pursuit.Pursuit(db, job, what, unverified, ctx.environ.get(TOKEN)))
-    for i in range(0, len(pursuits), AT_ONCE):
-        with db.write() as conn:
-            for one in pursuits[i : i + AT_ONCE]:
-                one.ask(conn, clock.now())
+    by_id = {one.job_id: one for one in pursuits}
+    in_turn(db, list(by_id), lambda conn, job_id, now: by_id[job_id].ask(conn, now))
     pursuit.pursue(db, pursuits)
     moved += [one.job_id for one in pursuits if one.outcome == pursuit.MOVED]
     return [one for one in pursuits if one.outcome != pursuit.MOVED], moved

@@ -1,6 +1,5 @@
 """cancel: a queued job at once; a running one with its whole tree, when that is confirmed."""
 
-from .. import clock
 from ..contract.shared import JOBS, QUEUE, TAG, UNVERIFIED, YES
 from ..contract.spec import Args, Flag, Result, Verb
 from ..contract.states import ACTIVE
@@ -10,6 +9,8 @@ from . import _change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from ..context import Context
     from ..store.db import Db, Row
     from ..terminal import View
@@ -88,13 +89,13 @@ def _at_once(db: "Db", ids: "list[int]") -> "list[int]":
     """Cancel those that are queued; the ids that were."""
     from ..store import control
 
-    done = []
-    for i in range(0, len(ids), _change.AT_ONCE):
-        with db.write() as conn:
-            now = clock.now()
-            done += [
-                job_id for job_id in ids[i : i + _change.AT_ONCE] if control.cancel_queued(conn, job_id, now)
-            ]
+    done: "list[int]" = []
+
+    def cancel(conn: "sqlite3.Connection", job_id: int, now: float) -> None:
+        if control.cancel_queued(conn, job_id, now):
+            done.append(job_id)
+
+    _change.in_turn(db, ids, cancel)
     return done
 
 

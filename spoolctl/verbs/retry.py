@@ -9,6 +9,8 @@ from . import _change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from ..context import Context
     from ..store.db import Db, Row
     from ..terminal import View
@@ -74,21 +76,21 @@ def _try(db: "Db", ids: "list[int]", now_too: bool) -> "tuple[list[int], dict[in
 
     done: "list[int]" = []
     left: "dict[int, SpoolctlError | None]" = {}
-    for i in range(0, len(ids), _change.AT_ONCE):
-        with db.write() as conn:
-            now = clock.now()
-            for job_id in ids[i : i + _change.AT_ONCE]:
-                seen = control.watched(db, job_id)
-                state = str(seen["state"]) if seen else "pruned"
-                holder = control.key_holder(conn, job_id) if state in RETRIABLE else None
-                if holder is not None:
-                    left[job_id] = _key_taken(job_id, holder)
-                elif control.retry_ended(conn, job_id, now) or (now_too and control.hurry(conn, job_id, now)):
-                    done.append(job_id)
-                elif state == "running":
-                    left[job_id] = None
-                else:
-                    left[job_id] = _refused(db, job_id, state, now_too)
+
+    def again(conn: "sqlite3.Connection", job_id: int, now: float) -> None:
+        seen = control.watched(db, job_id)
+        state = str(seen["state"]) if seen else "pruned"
+        holder = control.key_holder(conn, job_id) if state in RETRIABLE else None
+        if holder is not None:
+            left[job_id] = _key_taken(job_id, holder)
+        elif control.retry_ended(conn, job_id, now) or (now_too and control.hurry(conn, job_id, now)):
+            done.append(job_id)
+        elif state == "running":
+            left[job_id] = None
+        else:
+            left[job_id] = _refused(db, job_id, state, now_too)
+
+    _change.in_turn(db, ids, again)
     return done, left
 
 
