@@ -134,12 +134,12 @@ def envelope(
         "commands": list(commands)[:3],
         "errors": errors,
     }
-    return jsontext.shown(document).encode("ascii") + b"\n"
+    return jsontext.shown(document, "\n").encode("ascii")
 
 
 def frame(value: object) -> bytes:
     """One line of a stream."""
-    return jsontext.shown(value).encode("ascii") + b"\n"
+    return jsontext.shown(value, "\n").encode("ascii")
 
 
 def text(value: str) -> bytes:

@@ -80,9 +80,10 @@ def _write(value, out, quote, sort, comma, colon) -> None:  # type: ignore[no-un
         raise TypeError(f"not a JSON value: {type(value).__name__}")
 
 
-def _text(value: object, quote: object, sort: bool, comma: str, colon: str) -> str:
+def _text(value: object, quote: object, sort: bool, comma: str, colon: str, end: str = "") -> str:
     parts: "list[str]" = []
     _write(value, parts.append, quote, sort, comma, colon)
+    parts.append(end)  # here, and not to the whole: an answer can be megabytes
     return "".join(parts)
 
 
@@ -109,9 +110,9 @@ def words(value: "list[str]") -> str:
     return f"[{','.join(map(quote, value))}]"
 
 
-def shown(value: object) -> str:
-    """As `dumps`, with U+FFFD for what is not UTF-8: what is answered."""
-    return _text(value, _quote_shown, False, ", ", ": ")
+def shown(value: object, end: str = "") -> str:
+    """As `dumps`, with U+FFFD for what is not UTF-8: what is answered. `end` follows it."""
+    return _text(value, _quote_shown, False, ", ", ": ", end)
 
 
 def canonical(value: object) -> str:

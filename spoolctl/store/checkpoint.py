@@ -7,6 +7,7 @@ bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version
 import sqlite3
 
 from .. import hooks
+from ..errors import SpoolctlError
 from .db import WORK_TRIGGER, Db, connect
 
 STEP = 1024 * 1024  # growth since this process's last try
@@ -28,21 +29,26 @@ class Checkpointer:
         return size >= self.trigger and size >= self.last + STEP
 
     def run(self) -> None:
-        """Copy what no reader pins back into the database. Raises LOCKED, sqlite3.Error."""
-        self.last = self.db.wal_bytes()
+        """Copy what no reader pins back into the database. Raises DB_INVALID, sqlite3.Error.
+
+        Where the lock or a descriptor is not to be had, which is nobody's fault, the next look tries again.
+        """
         try:
             if self._other is None:
                 self._other = connect(self.db.spool, 0)
             with self.db.write(full=True, any_schema=True):
+                self.last = self.db.wal_bytes()
                 hooks.at("checkpoint: begun")
                 self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 hooks.at("checkpoint: made")
-        except sqlite3.OperationalError as error:
-            from .faults import primary
-
-            if primary(error) != 14:
+        except SpoolctlError as error:
+            if error.code != "LOCKED":
                 raise
-            # No descriptor to be had: nobody's fault, and tried again when the WAL has grown.
+        except sqlite3.OperationalError as error:
+            from .faults import is_busy, primary
+
+            if not is_busy(error) and primary(error) != 14:
+                raise
 
     def close(self) -> None:
         if self._other is not None:

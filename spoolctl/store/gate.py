@@ -2,6 +2,11 @@
 
 The kernel's queue is fair and costs no polling; SQLite's own busy handler lets late comers overtake
 (measured: 110 against 67 adds/s, p99 310 against 1588 ms with 16 writers).
+
+Who must not block (a worker's loop) has no place in that queue, and where it never empties would get
+nothing: when its tries have failed for long it makes a wish, the gate's mtime, and who comes new and can
+wait lets the queue run empty first. A wish is forgotten after a moment, so that none holds up anybody for
+ever; and it is made late, since standing back costs those who do it more than it gives.
 """
 
 import fcntl
@@ -11,6 +16,12 @@ from .. import clock
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
+
+STARVED = 0.5  # seconds of failed tries until a wish is made
+WISH = 0.2  # seconds for which it is heeded; who still gets nothing makes it anew before
+COURTESY = 1.0  # seconds that one call stands back for all of them
+PAUSE = 0.003
+TRIES = 0.05  # seconds of tries between two wishes
 
 
 class Gate:
@@ -22,6 +33,8 @@ class Gate:
         self.patience = patience
         self.blocking = blocking
         self._fd = -1
+        self._failing: "float | None" = None  # tries have failed since
+        self._wished = False
 
     def enter(self) -> None:
         """Raises LOCKED, DB_INVALID (a directory in its place)."""
@@ -32,8 +45,37 @@ class Gate:
                 from .file import not_plain
 
                 raise not_plain(self.spool.gate) from None
-        if not (_flock_blocking if self.blocking else _flock_trying)(self._fd, self.patience):
+        if self.blocking:
+            _give_way(self._fd)
+            entered = _flock_blocking(self._fd, self.patience)
+        else:
+            entered = self._try()
+        if not entered:
             raise locked(self.spool.db)
+
+    def _try(self) -> bool:
+        """Try for `patience` seconds; who has failed for long, in this call and before it, makes a wish."""
+        began = clock.monotonic()
+        while not _flock_trying(self._fd, min(TRIES, began + self.patience - clock.monotonic())):
+            now = clock.monotonic()
+            if self._failing is None:
+                self._failing = began
+            if now - self._failing >= STARVED:
+                self._wish(clock.now())
+            if now >= began + self.patience:
+                return False
+        self._failing = None
+        if self._wished:
+            self._wish(0)
+        return True
+
+    def _wish(self, at: float) -> None:
+        """Made with an access time that nothing else has: a file that was just created is no wish."""
+        try:
+            os.utime(self._fd, (0, at))
+            self._wished = at > 0
+        except OSError:
+            pass  # somebody else's file
 
     def leave(self) -> None:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -47,6 +89,16 @@ class Gate:
 def locked(path: str) -> SpoolctlError:
     message = f"{path}: the write lock was not free in time; another process is writing, try again"
     return SpoolctlError("LOCKED", message, "spoolctl status")
+
+
+def _give_way(fd: int) -> None:
+    """Stand back while somebody who may not queue wishes to write."""
+    until = clock.monotonic() + COURTESY
+    while True:
+        info = os.fstat(fd)
+        if info.st_atime or abs(clock.now() - info.st_mtime) >= WISH or clock.monotonic() >= until:
+            return
+        clock.sleep(PAUSE)
 
 
 class _Expired(Exception):

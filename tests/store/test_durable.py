@@ -5,6 +5,7 @@ SIGKILL cannot show this, since what a process wrote outlives it in memory: the 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -14,11 +15,13 @@ import sys
 
 import pytest
 from looking import started
-from support import clean_env, document
+from support import clean_env, document, wait_until
 
 from spoolctl import hooks, paths
+from spoolctl.store import db as store_db
 from spoolctl.store import open as store_open
 from spoolctl.store.checkpoint import Checkpointer
+from spoolctl.store.gate import Gate
 
 with_strace = pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace")
 
@@ -106,3 +109,32 @@ def test_no_commit_can_overlap_a_checkpoint(tmp_path, monkeypatch):
     made.close()
     db.close()
     assert passed == [True, True]
+
+
+def test_a_checkpoint_that_cannot_be_made_takes_no_answer_back(spool, monkeypatch):
+    """The job is on disk by then: an answer that asks for another try would have it added twice."""
+    spool.add()
+    spool.start("work", "--queue", "other")  # attached: the log stays
+    wait_until(lambda: spool.json("status")["workers"], 20)
+    monkeypatch.setattr(store_db, "ADD_TRIGGER", 1)
+
+    def full():
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setitem(hooks.AT, "checkpoint: begun", full)
+    before = sum(spool.json("status")["counts"].values())
+    assert spool.add() == before + 1
+    monkeypatch.delitem(hooks.AT, "checkpoint: begun")
+
+    def taken():  # between the commit and the checkpoint
+        monkeypatch.delitem(hooks.AT, "gate left")
+        holder.append(os.open(f"{spool.db.parent}/gate", os.O_RDWR))
+        fcntl.flock(holder[0], fcntl.LOCK_EX)
+
+    holder: list[int] = []
+    monkeypatch.setattr(Gate.__init__, "__defaults__", (0.1, True))
+    monkeypatch.setitem(hooks.AT, "gate left", taken)
+    try:
+        assert spool.add() == before + 2
+    finally:
+        os.close(holder[0])

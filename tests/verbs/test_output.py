@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+import tty
 
 import pytest
 from support import clean_env, finish, wait_until
@@ -194,6 +196,90 @@ def test_memory_is_bounded_for_300_megabytes(spool):
     ):
         used = peak(spool, flags[0], str(job), *flags[1:])
         assert used - base < 8 * 1024, f"{flags}: {used} KiB against {base} KiB"
+
+
+def test_the_longest_tail_of_a_gigabyte_costs_little_more_than_the_answer(spool):
+    """The worst that a tail can hold: each byte takes six in JSON."""
+    job = done(spool, "true")
+    with file(spool, job).open("r+b") as sparse:
+        sparse.truncate(1024**3)
+    longest = 1_048_576
+    flags = ["--json", "--stream", "stdout", "--tail-bytes"]
+    base = peak(spool, "output", str(job), *flags, "1")
+    used = peak(spool, "output", str(job), *flags, str(longest))
+    assert used - base < 16 * 1024, f"{used} KiB against {base} KiB"
+
+
+# --- raw bytes, wherever stdout leads ---------------------------------------------------------------------
+
+RAW = ("--stream", "stdout", "--raw")
+LENGTH = 3_000_000  # more than any pipe holds
+
+
+def patterned(spool):
+    """A job with LENGTH bytes of output, and these."""
+    job = done(spool, "true")
+    data = bytes(range(251)) * (LENGTH // 251 + 1)
+    file(spool, job).write_bytes(data[:LENGTH])
+    return job, data[:LENGTH]
+
+
+def test_raw_goes_to_the_end_of_a_file_that_is_appended_to(spool):
+    job, data = patterned(spool)
+    place = spool.path / "kept"
+    place.write_bytes(b"before\n")
+    with place.open("ab") as kept:
+        finish(spool.start("output", str(job), *RAW, stdout=kept), check=0)
+    assert place.read_bytes() == b"before\n" + data
+
+
+def test_raw_waits_for_a_slow_reader_of_a_pipe_that_does_not_block(spool):
+    job, data = patterned(spool)
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    call = spool.start("output", str(job), *RAW, stdout=theirs)
+    os.close(theirs)
+    with open(ours, "rb") as reader:
+        time.sleep(0.3)  # the pipe is full by then; and if it is not yet, nothing is shown wrong
+        assert reader.read() == data
+    finish(call, check=0)
+
+
+@pytest.mark.parametrize("flags", [RAW, ("--stream", "stdout"), ("--json", "--tail-bytes", "1048576")])
+def test_a_reader_that_goes_away_ends_it_quietly(spool, flags):
+    job, _ = patterned(spool)
+    call = spool.start("output", str(job), *flags)
+    assert call.stdout.read(1)
+    call.stdout.close()
+    assert (call.wait(60), call.stderr.read()) == (0, b"")
+
+
+def test_raw_to_a_terminal_is_exact_too(spool):
+    job = done(spool, r"printf '\033[31mred\007\377'")
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    finish(spool.start("output", str(job), *RAW, stdout=theirs), check=0)
+    assert os.read(ours, 100) == b"\x1b[31mred\x07\xff"
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize("change", ["grows", "is cut short"])
+def test_raw_of_a_file_that_changes_meanwhile_comes_to_its_end(spool, change):
+    """As long as it was at first, or as far as it still goes."""
+    job, data = patterned(spool)
+    call = spool.start("output", str(job), *RAW)
+    got = call.stdout.read(1000)
+    with file(spool, job).open("r+b") as output:
+        if change == "grows":
+            output.seek(0, os.SEEK_END)
+            output.write(b"more" * 1000)
+        else:
+            output.truncate(2000)
+    got += call.stdout.read()
+    assert call.wait(60) == 0
+    assert data.startswith(got)
+    assert got == data if change == "grows" else 2000 <= len(got) < LENGTH
 
 
 def peak(spool, *tokens):
