@@ -137,7 +137,7 @@ def _check_depth(text: str, value: object) -> None:
         ]
 
 
-_decode = None  # json's decoder, once something was read
+_decoder = None  # json's, once something was read
 
 
 def _refuse(name: str) -> object:
@@ -154,13 +154,19 @@ def _finite(digits: str) -> float:
 def loads(text: str) -> object:
     """Parse JSON. Raises ValueError for anything that is not JSON (NaN and infinities too), for numbers
     that become infinite, and for what is nested too deeply."""
-    global _decode
-    if _decode is None:
+    global _decoder
+    if _decoder is None:
         import json
 
-        _decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+        _decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+    value, end = None, -1
     try:
-        value = _decode(text)
+        try:
+            value, end = _decoder.scan_once(text, 0)  # type: ignore[attr-defined]
+        except StopIteration:
+            pass
+        if end != len(text):  # blanks around it, or no JSON: `decode` looks for them, which takes longer
+            value = _decoder.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _check_depth(text, value)

@@ -22,6 +22,7 @@ WISH = 0.2  # seconds for which it is heeded; who still gets nothing makes it an
 COURTESY = 1.0  # seconds that one call stands back for all of them
 PAUSE = 0.003
 TRIES = 0.05  # seconds of tries between two wishes
+FIRST_PAUSE, LAST_PAUSE = 0.0001, 0.002  # seconds between two tries: few hold the gate for longer than one
 
 
 class Gate:
@@ -107,6 +108,7 @@ class _Expired(Exception):
 
 def _flock_trying(fd: int, patience: float) -> bool:
     deadline = clock.monotonic() + patience
+    pause = FIRST_PAUSE
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +116,8 @@ def _flock_trying(fd: int, patience: float) -> bool:
         except BlockingIOError:
             if clock.monotonic() >= deadline:
                 return False
-            clock.sleep(0.0002 + os.urandom(1)[0] / 255 * 0.002)
+            clock.sleep(pause * (0.5 + os.urandom(1)[0] / 255))
+            pause = min(2 * pause, LAST_PAUSE)
 
 
 def _flock_blocking(fd: int, patience: float) -> bool:

@@ -6,6 +6,7 @@ import signal
 from .. import clock
 from ..store import settle
 from ..store.settle import FAILURE, FREE, Outcome
+from . import proc
 from .ending import GONE, STUCK, Ending
 
 TYPE_CHECKING = False
@@ -44,6 +45,17 @@ class Attempt:
         self.ending: "Ending | None" = None
         self.kept = False
         self.told_stuck = False
+
+    def leader(self) -> "Row":
+        """What is written down of the leader, which can be read until it is reaped."""
+        self.tree.identify()
+        return {
+            "job_id": self.job_id,
+            "attempt_no": self.attempt_no,
+            "pid": self.pid,
+            "pid_start": self.tree.start,
+            "session": proc.session_number(self.pid),
+        }
 
     @property
     def max_output(self) -> "int | None":

@@ -40,9 +40,7 @@ def _over(shift: "Shift", one: "Attempt") -> None:
     del shift.running[one.key]
     shift.ended.append(one)  # reaped when the next command runs
     if shift.unrecorded:
-        shift.unrecorded = [
-            child for child in shift.unrecorded if (child["job_id"], child["attempt_no"]) != one.key
-        ]
+        shift.unrecorded = [other for other in shift.unrecorded if other is not one]
     outcome, seconds = one.outcome(shift.told > 0), clock.monotonic() - one.started
     if one.why == "lost":
         shift.tally.record(outcome, None, seconds)

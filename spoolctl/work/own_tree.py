@@ -22,17 +22,35 @@ class OwnTree(Tree):
     pid: int
 
     def __init__(
-        self, spool: Spool, job_id: int, attempt_no: int, pid: int, start: "int | None", token: str,
-        began: float, adoption: Adoption, files: Capture, subreaper: bool,
+        self, spool: Spool, job_id: int, attempt_no: int, pid: int, token: str, began: float,
+        adoption: Adoption, files: Capture, subreaper: bool,
     ) -> None:  # fmt: skip
-        super().__init__(spool, job_id, attempt_no, pid, start, token, began)
+        super().__init__(spool, job_id, attempt_no, pid, None, token, began)
         self.adoption = adoption
         self.files = files
         self.subreaper = subreaper
         self.reaped = False  # the leader's number is no longer its own
         self.known: "set[tuple[int, int]]" = set()  # found at some look, and still there
-        self.start_ticks = start if start is not None else self.began
+        self._identified = False
         adoption.leaders[pid] = self
+        if not subreaper:
+            self.identify()
+
+    def identify(self) -> None:
+        """Read when the leader started, which can be done until it is reaped. A command that soon ends and
+        leaves nothing is never asked: while many start it takes longer than all else of a start together."""
+        if not self._identified:
+            self._identified = True
+            seen = proc.stat(self.pid)
+            if seen is not None:
+                self.start = seen.start
+                self._sessions[self.pid] = (seen.start, None)
+
+    @property
+    def start_ticks(self) -> int:
+        """When the leader started at the earliest, in ticks."""
+        self.identify()
+        return self.began if self.start is None else self.start
 
     def clean(self) -> bool:
         """After the leader's end: whether nothing is left, told without a scan."""

@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.db import Row
     from ..store.settle import Outcome
     from ..watch import Watch
     from .attempt import Attempt
@@ -86,7 +85,7 @@ class Shift:
         self.ended: "list[Attempt]" = []  # over, their leaders still to be reaped
         self.results: "list[tuple[Outcome, float]]" = []  # to be recorded, with the seconds they took
         self.reaped: "list[Reaping]" = []  # of dead workers, to be recorded
-        self.unrecorded: "list[Row]" = []  # leaders to be written down
+        self.unrecorded: "list[Attempt]" = []  # their leaders are to be written down
         self.claims = self.commits = 0
 
         self.watch: "Watch | None" = None  # made with the first sleep

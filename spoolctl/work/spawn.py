@@ -41,6 +41,8 @@ class Spawner:
         self.base = {paths.raw(key): paths.raw(value) for key, value in environ.items()}
         self._captured: object = None
         self._merged = self.base
+        self._path: "bytes | None" = None
+        self._folders: "list[bytes]" = []
         self._db = paths.raw(spool.db)
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -66,16 +68,17 @@ class Spawner:
             self._captured = captured
         return self._merged
 
-    @staticmethod
-    def _program(name: bytes, path: bytes) -> "bytes | None":
+    def _program(self, name: bytes, path: bytes) -> "bytes | None":
         """Where the job's own PATH has the program now; None leaves the search to exec itself, and with
         it the error."""
         if b"/" in name:
             return None
-        for folder in path.split(b":"):
-            if folder[:1] != b"/":
+        if path != self._path:
+            self._path, self._folders = path, [folder + b"/" for folder in path.split(b":")]
+        for folder in self._folders:
+            if folder[:1] != b"/" or folder == b"/":
                 return None  # relative to the job's directory: exec looks there, not here
-            candidate = folder + b"/" + name
+            candidate = folder + name
             if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
                 return candidate
         return None

@@ -5,7 +5,7 @@ import errno
 from .. import hooks
 from ..paths import Spool
 from ..store.settle import FREE, Outcome
-from . import capture, proc
+from . import capture
 from .adoption import Adoption, become_subreaper
 from .attempt import Attempt, spawn_failed
 from .own_tree import OwnTree
@@ -52,10 +52,9 @@ class Starter:
             return spawn_failed(row, str(failed), self.worker_id)
         files.handed_over()
         hooks.at("spawned")
-        seen = proc.stat(pid)
         tree = OwnTree(
-            self.spool, job_id, attempt_no, pid, seen.start if seen else None, str(row["token"]),
-            began, self.adoption, files, self.subreaper,
+            self.spool, job_id, attempt_no, pid, str(row["token"]), began, self.adoption, files,
+            self.subreaper,
         )  # fmt: skip
         return Attempt(row, pid, tree, self.worker_id)
 

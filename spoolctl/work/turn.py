@@ -57,7 +57,7 @@ def record_and_claim(shift: "Shift") -> None:
         wanted = 0
         if not shift.pending:
             return
-    _look_at_sessions(shift)
+    leaders = [one.leader() for one in shift.unrecorded]
     with shift.db.write(full=shift.pending, any_schema=shift.retired is not None) as conn:
         for outcome, _ in shift.results:
             states.append(settle.settle(conn, outcome, now))
@@ -65,7 +65,7 @@ def record_and_claim(shift: "Shift") -> None:
             settle.settle(conn, one.outcome(), now)
         if shift.reaped or shift.reaper.dead:
             buried = [one for one in shift.reaper.bury(shift.reaped) if workers.unregister(conn, one)]
-        lost = claim.record_children(conn, shift.unrecorded)
+        lost = claim.record_children(conn, leaders)
         if wanted > 0:
             shift.me.join(conn, now)
             taken = claim.claim(
@@ -131,14 +131,7 @@ def start(shift: "Shift", taken: "list[Row]", began: float) -> None:
             continue
         shift.start_failures = 0
         shift.running[begun.key] = begun
-        shift.unrecorded.append(
-            {
-                "job_id": begun.job_id,
-                "attempt_no": begun.attempt_no,
-                "pid": begun.pid,
-                "pid_start": begun.tree.start,
-            }
-        )
+        shift.unrecorded.append(begun)
 
 
 def write_down(shift: "Shift") -> None:
@@ -149,18 +142,12 @@ def write_down(shift: "Shift") -> None:
         care.take_in(shift)
     if shift.pending:
         return
-    _look_at_sessions(shift)
+    leaders = [one.leader() for one in shift.unrecorded]
     with shift.db.write(full=False, any_schema=True) as conn:
-        lost = claim.record_children(conn, shift.unrecorded)
+        lost = claim.record_children(conn, leaders)
     shift.disk_failures = 0
     shift.db.promise(True)  # what comes next is most likely a result
     _written_down(shift, lost)
-
-
-def _look_at_sessions(shift: "Shift") -> None:
-    """The number of a session can be read only now that its leader has made it."""
-    for child in shift.unrecorded:
-        child["session"] = proc.session_number(child["pid"])
 
 
 def _written_down(shift: "Shift", lost: "list[Row]") -> None:
