@@ -1,7 +1,8 @@
 """What each verb loads, because every call is a Python process and each module shows in its start-up time.
 
 A set of modules is the same on every run, a time is not. Counted is what a call loads beyond the bare start
-of the same interpreter. What `import sqlite3` loads by itself on that Python is allowed to every verb.
+of the same interpreter. What the database loads by itself is allowed to every verb: `_sqlite3`, and functools,
+which it loads itself from Python 3.11 on.
 
 `python tests/test_imports.py [CASE...]` prints what each case loads here beyond EVERY_CALL and HASH.
 """
@@ -57,7 +58,7 @@ CASES = {
 
 HEAVY = words(
     "re json argparse dataclasses enum typing subprocess pathlib logging threading tempfile shutil uuid"
-    " inspect contextlib hashlib signal selectors random traceback importlib.metadata"
+    " inspect contextlib hashlib signal selectors random traceback importlib.metadata sqlite3 datetime"
 )
 
 # Never loaded, whatever the tables below say; a name covers what lies under it.
@@ -139,6 +140,7 @@ USUAL = HASH | words("fcntl")
 READS_JSON = USUAL | words(
     "_functools _locale _sre copyreg enum functools json re sre_compile sre_constants sre_parse types"
 )
+DATES = words("datetime _datetime math _operator operator")
 STANDARD = {
     "add": USUAL,
     "add, first open": USUAL | words("errno"),
@@ -157,11 +159,13 @@ STANDARD = {
     "config-validate": HASH,
     "brief": HASH,
     "robot-docs": HASH,
-    "capabilities": HASH,
+    "capabilities": HASH | DATES,
     "schema": HASH,
     "completion": USUAL,
     "completion, words": READS_JSON,
-    "doctor": USUAL | words("_functools _weakrefset functools resource threading types"),
+    "doctor": USUAL
+    | DATES
+    | words("_functools _weakrefset collections functools resource sqlite3 threading types warnings"),
 }
 
 
@@ -216,9 +220,9 @@ def probe(
 
 @cache
 def free() -> frozenset[str]:
-    """Modules that cost a call nothing: those of a bare start, and those of sqlite3."""
+    """Modules that cost a call nothing: those of a bare start, and those of the database itself."""
     with tempfile.TemporaryDirectory() as scratch:
-        done, loaded = probe("import sqlite3", [], ROOT, Path(scratch))
+        done, loaded = probe("import _sqlite3, functools", [], ROOT, Path(scratch))
     assert done.returncode == 0, done.stderr
     return frozenset(loaded)
 
@@ -281,7 +285,7 @@ def test_the_tables_name_only_cases():
     assert set(NEVER) <= set(CASES) and set(OWN) == set(STANDARD) == set(CASES)
 
 
-def test_sqlite3_itself_loads_nothing_that_add_must_not():
+def test_the_database_itself_loads_nothing_that_add_must_not():
     assert not first_names(set(free())) & HEAVY
 
 

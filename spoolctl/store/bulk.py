@@ -4,9 +4,7 @@ A slow producer locks nobody out, and a line that is refused leaves nothing behi
 by joins inside the transaction, never row by row; equal keys within the batch before it.
 """
 
-import sqlite3
-
-from . import jobs
+from . import jobs, sqlite3
 from .db import Db
 
 TYPE_CHECKING = False

@@ -4,10 +4,9 @@ SQLite 3.7.0 to 3.51.2 can lose a commit that resets the WAL while a checkpoint 
 bug). Holding BEGIN IMMEDIATE means that no commit can overlap, whatever version is at hand.
 """
 
-import sqlite3
-
 from .. import hooks
 from ..errors import SpoolctlError
+from . import sqlite3
 from .db import WORK_TRIGGER, Db, connect
 
 STEP = 1024 * 1024  # growth since this process's last try

@@ -7,10 +7,9 @@ transaction.
 """
 
 import os
-import sqlite3
 
 from ..contract.limits import PRIORITY_MAX
-from . import events
+from . import events, sqlite3
 from .db import Db
 
 TYPE_CHECKING = False

@@ -8,14 +8,13 @@ a file drops the process's POSIX locks on it. stat only.
 """
 
 import os
-import sqlite3
 import sys
 
 from .. import CONTRACT_VERSION, hooks
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw, size_of
-from . import ddl
+from . import ddl, sqlite3
 from .gate import Gate
 
 TYPE_CHECKING = False

@@ -188,7 +188,7 @@ END;
 
 def statements(script: str) -> "list[str]":
     """The statements of a script, one by one: `executescript` would commit on its own."""
-    import sqlite3
+    from . import sqlite3
 
     found, current = [], ""
     for line in script.splitlines():

@@ -5,13 +5,12 @@ that dies on any line leaves an empty file or a whole schema: DDL is one transac
 """
 
 import os
-import sqlite3
 
 from .. import CONTRACT_VERSION, clock, hooks
 from ..contract.limits import LOCK_PATIENCE
 from ..errors import SpoolctlError
 from ..paths import Spool, raw
-from . import ddl
+from . import ddl, sqlite3
 from .db import Db, opened
 from .faults import is_busy, of_os
 from .file import check_beside, inspect

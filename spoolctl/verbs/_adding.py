@@ -57,8 +57,7 @@ def after_bulk(db: "Db") -> None:
     from ..store.db import ADD_TRIGGER
 
     if db.wal_bytes() >= ADD_TRIGGER:
-        import sqlite3
-
+        from ..store import sqlite3
         from ..store.checkpoint import Checkpointer
 
         checkpointer = Checkpointer(db, ADD_TRIGGER)

@@ -72,8 +72,7 @@ def _guarded(args: Args, ctx: "Context", since: int, stop: _Stop) -> Result:
     if not ctx.json:
         _follow(args, ctx, since, stop)
         return Result(streamed=True)
-    import sqlite3
-
+    from ..store import sqlite3
     from ..store.faults import translated
 
     try:

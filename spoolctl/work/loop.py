@@ -7,11 +7,11 @@ next deadline wake it. Whatever may fail for a moment (a busy or full database) 
 
 import gc
 import select
-import sqlite3
 
 from .. import clock
 from ..contract.limits import OWNERS_EVERY
 from ..errors import SpoolctlError
+from ..store import sqlite3
 from ..store.db import Migrated, Replaced
 from ..store.faults import translated
 from . import care, house, leaving, turn
