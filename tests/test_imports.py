@@ -1,8 +1,8 @@
 """What each verb loads, because every call is a Python process and each module shows in its start-up time.
 
 A set of modules is the same on every run, a time is not. Counted is what a call loads beyond the bare start
-of the same interpreter. What the database loads by itself is allowed to every verb: `_sqlite3`, and functools,
-which it loads itself from Python 3.11 on.
+of the same interpreter. What the database loads by itself is allowed to every verb: `_sqlite3`, and
+functools, which it loads itself from Python 3.11 on.
 
 `python tests/test_imports.py [CASE...]` prints what each case loads here beyond EVERY_CALL and HASH.
 """
