@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from looking import failures, last, printed, rows
 from support import clean_env, command
-from workers import through, worked
+from workers import scripted, through, worked
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -105,6 +105,52 @@ def test_a_job_has_three_descriptors_and_a_session_of_its_own(spool):
     assert printed(spool, stdin) == b"/dev/null\n"
     fields = printed(spool, me).split()
     assert int(fields[0]) == int(fields[4]) == int(fields[5]) == last(spool, me)["pid"]
+
+
+# What a command sees of how it was started; the shell's own numbers and the job's are cut off.
+SEEN = """
+pwd; ls /proc/self/fd; readlink /proc/$$/fd/0; umask; env | grep -v '^\\(SPOOLCTL_\\|_=\\)' | sort
+grep '^Sig[^Q]\\|^Groups' /proc/self/status
+set -- $(sed 's/.*)//' /proc/$$/stat); [ "$4" -eq $$ ] && echo leader
+"""
+BY_SUBPROCESS = """
+import sys
+from spoolctl.work import spawn
+assert spawn._LAST_ARGUMENTS or sys.version_info[:2] > (3, 13)
+spawn._LAST_ARGUMENTS.clear()
+from spoolctl.__main__ import main
+main()
+"""
+
+
+@linux
+def test_the_short_way_to_start_a_command_and_subprocess_do_the_same(spool):
+    """Pythons whose arguments of `fork_exec` are not known use subprocess for all."""
+    jobs = []
+    for way in ("-m", "-c"):
+        jobs.append(
+            [
+                spool.add("--cwd", "/", "--env", "E=\xe9", "-c", SEEN),
+                spool.add("--max-retries", "0", "--", "no-such-program"),
+                spool.add("--max-retries", "0", "--", "/"),
+                spool.add("--max-retries", "0", "--cwd", str(spool.path / "nowhere"), "--", "true"),
+                spool.add("--env", "PATH=:/nowhere", "--cwd", "/bin", "--", "true"),
+                spool.add("--", "printf", "%s|", "a b", "", "$HOME", "n\nl"),
+            ]
+        )
+        if way == "-m":
+            spool.work(check=0)
+        else:
+            done = scripted(spool, BY_SUBPROCESS, "work", "--drain", "--json")
+            assert done.wait(60) == 0, done.stderr.read()
+    for one, other in zip(*jobs, strict=True):
+        assert spool.state(one) == spool.state(other)
+        assert [a["error"] for a in spool.show(one)["attempts"]] == [
+            a["error"] for a in spool.show(other)["attempts"]
+        ]
+        if spool.show(one)["attempts"][0]["failure_reason"] != "spawn_failed":
+            assert printed(spool, one) == printed(spool, other)
+    assert printed(spool, jobs[0][0]).endswith(b"leader\n")
 
 
 @linux
