@@ -8,7 +8,6 @@ import pty
 import random
 import select
 import signal
-import sqlite3
 import subprocess
 import time
 
@@ -440,7 +439,7 @@ def test_many_keys_that_are_there_already_do_not_hold_the_lock(spool):
     def traced(statement):
         steps.append(statement)
 
-    real = sqlite3.connect
+    real = store.sqlite3.connect
 
     def connect(*words, **options):
         conn = real(*words, **options)
@@ -448,7 +447,7 @@ def test_many_keys_that_are_there_already_do_not_hold_the_lock(spool):
         return conn
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", connect)
+        patch.setattr(store.sqlite3, "connect", connect)
         assert bulk(spool, lines, check=0).data["deduplicated"] == 20_000
     begin = next(i for i, s in enumerate(steps) if s.startswith("BEGIN IMMEDIATE"))
     end = next(i for i, s in enumerate(steps) if i > begin and s.startswith("COMMIT"))

@@ -10,6 +10,7 @@ import sqlite3
 import pytest
 from support import alive, finish, wait_until
 
+from spoolctl import store
 from spoolctl.work import pursuit
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -149,14 +150,14 @@ def test_unknown_jobs_are_all_named_before_anything_changes(spool):
 def test_many_are_canceled_in_short_transactions(spool, monkeypatch):
     spool.run("add", "--from", "-", stdin=b"true\n" * 3000, check=0)
     begun = []
-    trace = sqlite3.connect
+    trace = store.sqlite3.connect
 
     def connect(*args, **options):
         db = trace(*args, **options)
         db.set_trace_callback(lambda text: begun.append(text) if text.startswith("BEGIN IMM") else None)
         return db
 
-    monkeypatch.setattr(sqlite3, "connect", connect)
+    monkeypatch.setattr(store.sqlite3, "connect", connect)
     assert cancel(spool, "--queue", "default", check=0).data["canceled"] == 3000
     assert len(begun) >= 6
     assert spool.json("status")["counts"]["canceled"] == 3000
