@@ -49,6 +49,16 @@ class Checkpointer:
             if not is_busy(error) and primary(error) != 14:
                 raise
 
+    def attempt(self) -> None:
+        """As `run`, for who has committed what was asked for: what fails now must not ask for it once more.
+
+        The next look tries again.
+        """
+        try:
+            self.run()
+        except (SpoolctlError, sqlite3.Error):
+            pass
+
     def close(self) -> None:
         if self._other is not None:
             self._other.close()

@@ -8,7 +8,6 @@ transaction.
 
 import os
 
-from ..contract.limits import PRIORITY_MAX
 from . import events, sqlite3
 from .db import Db
 
@@ -27,7 +26,7 @@ WITH RECURSIVE step (priority) AS (
   SELECT ({_BELOW.format(":below")}) UNION ALL
   SELECT ({_BELOW.format("step.priority")}) FROM step WHERE step.priority IS NOT NULL)
 """
-TOP = PRIORITY_MAX + 1  # the walk below it has them all
+TOP = float("inf")  # the walk below it has them all, also one that was written by hand
 _EARLIEST = f"""
 (SELECT next_run_at FROM jobs WHERE {_LANE} AND priority = step.priority ORDER BY next_run_at LIMIT 1)
 """

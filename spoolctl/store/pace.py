@@ -35,7 +35,7 @@ class Pace:
 
     def keep_log_small(self) -> None:
         if self.checkpointer.due():
-            self.checkpointer.run()
+            self.checkpointer.attempt()
 
     def pause(self, seconds: float) -> None:
         """Let others write, for so long at least as a worker needs."""

@@ -1,7 +1,5 @@
 """What adding one job and adding many share: the queue to add to, and what is said afterwards."""
 
-from ..errors import SpoolctlError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
@@ -50,20 +48,12 @@ def drain_line(ctx: "Context", queue: str) -> str:
 
 
 def after_bulk(db: "Db") -> None:
-    """Keep the WAL bounded where no worker does it: a guarded checkpoint above the trigger.
-
-    What was added is safe by now: a full disk here must not ask for it once more.
-    """
+    """Keep the WAL bounded where no worker does it: a guarded checkpoint above the trigger."""
     from ..store.db import ADD_TRIGGER
 
     if db.wal_bytes() >= ADD_TRIGGER:
-        from ..store import sqlite3
         from ..store.checkpoint import Checkpointer
 
         checkpointer = Checkpointer(db, ADD_TRIGGER)
-        try:
-            checkpointer.run()
-        except (SpoolctlError, sqlite3.Error):
-            pass  # the next call tries again
-        finally:
-            checkpointer.close()
+        checkpointer.attempt()
+        checkpointer.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from spoolctl import hooks, paths
-from spoolctl.store import pace
+from spoolctl.store import checkpoint, pace
 from spoolctl.store.open import open_writer
 
 
@@ -62,21 +64,41 @@ def test_a_transaction_takes_as_many_jobs_as_fit_into_its_time(spool, monkeypatc
 
 
 def test_others_write_while_many_jobs_are_canceled_and_retried(spool):
-    spool.json("add", "--from", "-", "--queue", "a", "--max-retries", "0", stdin=b"false\n" * 300)
-    spool.json("add", "--from", "-", "--queue", "b", stdin=b"true\n" * 300)
-    added: list[int] = []
+    answer = spool.json("add", "--from", "-", "--queue", "b", stdin=b"true\n" * 300)
+    ids = [f"{answer['first_id']}-{answer['last_id']}"]
+    queued: list[int] = []
 
     def between():
-        if len(added) < 3:
-            added.append(0)  # its own commit comes here too
-            added[-1] = spool.json("add", "--queue", "c", "--", "true")["job_id"]
+        del hooks.AT["gate left"]  # the commit of what is added here comes to it too
+        spool.add("--queue", "c", "--", "true")
+        queued.append(spool.json("status")["queues"]["b"]["counts"]["queued"])
+        hooks.AT["gate left"] = between
 
     hooks.AT["gate left"] = between
     answer = spool.json("cancel", "--queue", "b")
-    assert (answer["matched"], answer["canceled"], len(added)) == (300, 300, 3)
-    assert spool.json("status")["queues"]["c"]["counts"]["queued"] == 3
-    added.clear()
-    ids = [f"{answer['job_ids'][0]}-{answer['job_ids'][-1]}"]
+    assert (answer["matched"], answer["canceled"]) == (300, 300)
+    assert len(queued) >= 3 and queued == sorted(set(queued), reverse=True) and queued[-1] == 0
+    queued.clear()
     again = spool.json("retry", *ids)
-    assert (again["matched"], again["retried"], len(added)) == (300, 300, 3)
+    assert (again["matched"], again["retried"]) == (300, 300)
+    assert len(queued) >= 3 and queued == sorted(set(queued)) and queued[-1] == 300
     assert again["job_ids"] == answer["job_ids"]
+
+
+def test_a_checkpoint_that_cannot_be_made_refuses_nothing_that_was_changed(spool, monkeypatch):
+    """Else a full disk would ask for the call once more, which would then find nothing to change."""
+    spool.json("add", "--from", "-", stdin=b"true\n" * 120)
+    tries: list[int] = []
+
+    def full():
+        tries.append(0)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(checkpoint.Checkpointer.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(checkpoint, "STEP", 1)
+    hooks.AT["checkpoint: begun"] = full
+    assert spool.json("cancel", "1-120")["canceled"] == 120
+    assert spool.json("retry", "1-120")["retried"] == 120
+    assert spool.json("cancel", "1-120")["canceled"] == 120
+    assert spool.json("prune", "--older-than", "0", "--state", "canceled", "--yes")["deleted_jobs"] == 120
+    assert tries

@@ -71,6 +71,23 @@ def test_a_thousand_priorities_of_delayed_jobs_are_one_statement(spool):
     db.close()
 
 
+def test_a_priority_that_no_flag_takes_is_walked_like_any_other(spool):
+    """Somebody wrote it into the file. What a look calls ready and no claim takes, a worker would ask for
+    without rest."""
+    add(spool, [(0, 3600), (0, 0), (0, 0)])
+    db = opened(spool)
+    for job_id, priority in ((1, 2**62), (2, 2**40)):
+        with db.write() as conn:
+            conn.execute("UPDATE jobs SET priority = ? WHERE id = ?", (priority, job_id))
+    now = db.one("SELECT max(next_run_at) FROM jobs WHERE id > 1")[0]
+    assert claim.look(db, "a", "command", now)[0]
+    assert counts.scheduled(db, "a", "command", 3, now) == 1
+    with db.write() as conn:
+        taken = claim.claim(conn, db, "a", "command", 9, None, ROW, now, 1.0)
+    assert [row["id"] for row in taken] == [2, 3]
+    db.close()
+
+
 def test_a_walk_that_is_left_early_reads_no_longer(spool):
     """Else it would keep the log from starting anew."""
     add(spool, [(2, 3600), (1, 0), (0, 0)])

@@ -19,7 +19,7 @@ from spoolctl.cli import Context
 from spoolctl.emit import FdSink
 from spoolctl.errors import SpoolctlError
 from spoolctl.store import bulk as store
-from spoolctl.verbs import _job, _rows
+from spoolctl.verbs import _job, _lines, _rows
 
 
 def bulk(spool, lines, *flags, **options):
@@ -51,6 +51,16 @@ gzip -k a
 {"argv": ["printf", "%s", "a b"], "priority": 5, "queue": "x"}
   {"command": "exit 3", "max_retries": 0, "tags": {"run": "1"}, "note": null}
 echo last line has no end"""
+
+
+def test_lines_are_counted_and_read_alike_however_far_into_the_stream(spool):
+    """It is read in blocks: what earlier ones skip counts, and only the start of the first has a mark."""
+    mark = b"\xef\xbb\xbf"
+    lines = mark + b"# a comment\n\n" + (mark + b"echo\n# another\n") * 20_000
+    (spool.path / "lines").write_bytes(lines)
+    found = [line for some in _lines.read(str(spool.path / "lines"), 0) for line in some]
+    assert found == [(n, "\ufeffecho") for n in range(3, 40_003, 2)]
+    assert bulk(spool, lines + b'{"argv": []}\n').error["detail"] == {"line": 40_003}
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
@@ -256,6 +266,7 @@ BAD = {
     "a variable of ours": b'{"argv": ["true"], "env": {"SPOOLCTL_JOB_ID": "1"}}',
     "a switch that is text": b'{"argv": ["true"], "keep_children": "yes"}',
     "half a character in a word": rb'{"argv": ["echo", "\ud83d"]}',
+    "half a character in capitals": rb'{"argv": ["echo", "\uD83D"]}',
     "half a character in a command": rb'{"command": "echo \ud83d"}',
     "half a character in a name": rb'{"argv": ["true"], "env": {"\ud83d": "1"}}',
     "half a character in a value": rb'{"argv": ["true"], "env": {"A": "\ud83d"}}',
