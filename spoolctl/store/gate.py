@@ -47,8 +47,9 @@ class Gate:
 
                 raise not_plain(self.spool.gate) from None
         if self.blocking:
+            until = clock.monotonic() + self.patience
             _give_way(self._fd)
-            entered = _flock_blocking(self._fd, self.patience)
+            entered = _flock_blocking(self._fd, max(0.001, until - clock.monotonic()))
         else:
             entered = self._try()
         if not entered:

@@ -9,7 +9,7 @@ import gc
 import select
 
 from .. import clock
-from ..contract.limits import OWNERS_EVERY
+from ..contract.limits import OWNERS_EVERY, SILENT_AFTER
 from ..errors import SpoolctlError
 from ..store import sqlite3
 from ..store.db import Migrated, Replaced
@@ -84,8 +84,9 @@ def _until(shift: Shift) -> float:
         times.append(shift.paused_until)  # nobody tells it anything meanwhile
     running = list(shift.running.values())
     if running:
-        if shift.watch is None or shift.watch.fd < 0:
-            times.append(now + turn.REQUESTS_EVERY)
+        # A request whose touch was lost is seen before its caller calls this worker silent.
+        told = shift.watch is not None and shift.watch.fd >= 0
+        times.append(now + (SILENT_AFTER / 2 if told else turn.REQUESTS_EVERY))
         times += [at for one in running if (at := one.next_at()) is not None]
         if shift.room is not None and (at := shift.room.next_at(running)) is not None:
             times.append(at)
@@ -123,8 +124,10 @@ def _sleep(shift: Shift) -> None:
 def _begins_to_watch(shift: Shift) -> bool:
     """Be told of other processes' commits from now on; True when that is new, and one more look is due."""
     if shift.watch is None:
-        from ..watch import Watch
-
+        try:
+            from ..watch import Watch
+        except OSError:  # no descriptor to load it with
+            return False
         shift.watch = Watch(shift.db.spool)
     if not shift.db.exists or not shift.watch.begin():
         return False
@@ -135,12 +138,12 @@ def _begins_to_watch(shift: Shift) -> bool:
 def _poll(shift: Shift, poller: select.poll, seconds: float) -> "list[tuple[int, int]]":
     """Wait for whatever is registered, and for news; for these not before they may be acted on."""
     watch = shift.watch
-    assert watch is not None
-    pause = seconds if shift.paused else min(watch.pause(), seconds)
+    pause = seconds if shift.paused or watch is None else min(watch.pause(), seconds)
     if pause > 0:
         ready = poller.poll(_milliseconds(pause))
         if ready or pause == seconds:
             return ready
+    assert watch is not None
     if watch.fd >= 0:
         poller.register(watch.fd, select.POLLIN)
     ready = poller.poll(_milliseconds(seconds - pause))

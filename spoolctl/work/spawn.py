@@ -90,10 +90,10 @@ class Spawner:
             raise SpawnFailed("spawn failed: the stored command cannot be read")
         if not all(isinstance(row[name], _NUMBER) for name in ("timeout", "max_output")):
             raise SpawnFailed("spawn failed: the stored limits cannot be read")
-        argv = [paths.raw(word) for word in stored]
-        environment = self.environment(row)
-        cwd = paths.raw(loaded(row["cwd"]) or "/")
         try:
+            argv = [paths.raw(word) for word in stored]
+            environment = self.environment(row)
+            cwd = paths.raw(loaded(row["cwd"]) or "/")
             program = self._program(argv[0], environment.get(b"PATH", os.defpath.encode()))
             shortcut = _start(program or argv[0], argv, environment, cwd, (self.null, stdout, stderr))
             return shortcut or self._popen(program, argv, environment, cwd, stdout, stderr)
@@ -148,7 +148,8 @@ def _start(
     """The pid of a new command, 0 for what `subprocess` has to start, or to explain. Raises OSError."""
     last = _LAST_ARGUMENTS.get(sys.version_info[:2])
     variables = [key + b"=" + value for key, value in environment.items()]
-    if last is None or b"/" not in program or b"\0" in b"".join(argv + variables):
+    refused = b"\0" in b"".join(argv + variables) or b"=" in b"".join(environment)
+    if last is None or b"/" not in program or refused:
         return 0
     from _posixsubprocess import fork_exec
 

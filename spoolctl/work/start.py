@@ -22,6 +22,9 @@ class Starter:
     """Starts commands for one worker. Made at the first claim: an idle worker loads none of this."""
 
     def __init__(self, spool: Spool, environ: "dict[str, str]", worker_id: str) -> None:
+        import _posixsubprocess  # noqa: F401 - with the next, loaded while there are descriptors for it
+        import json  # noqa: F401
+
         self.spool = spool
         self.captures = capture.Captures(spool)
         self.worker_id = worker_id

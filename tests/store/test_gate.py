@@ -130,6 +130,21 @@ def test_no_wish_holds_anybody_up_for_ever(spool, monkeypatch):
     assert naps
 
 
+def test_standing_back_is_part_of_a_calls_patience(place, monkeypatch):
+    monkeypatch.setattr("spoolctl.store.gate.WISH", 3600)
+    monkeypatch.setattr("spoolctl.store.gate.COURTESY", 0.5)
+    left: list[float] = []
+    monkeypatch.setattr(
+        "spoolctl.store.gate._flock_blocking", lambda fd, patience: left.append(patience) or True
+    )
+    with closing(Gate(place, 5.0)) as gate:
+        gate.enter()  # which makes the file
+        os.utime(place.gate, (0, time.time()))
+        gate.enter()
+    assert left[0] <= 5.0
+    assert 0 < left[1] <= 4.5
+
+
 def test_calls_and_a_worker_all_get_on_where_the_gate_is_never_free(spool):
     jobs = [spool.add() for _ in range(JOBS)]
     line = [sys.executable, "-c", WRITES, str(spool.db)]

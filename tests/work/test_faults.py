@@ -41,6 +41,24 @@ def test_a_damaged_row_stops_neither_the_worker_nor_the_others(spool):
     assert rows(spool, "SELECT count(*) FROM attempts WHERE state = 'running'") == [(0,)]
 
 
+def test_a_row_of_which_no_command_can_be_made_stops_neither_the_worker_nor_the_others(spool):
+    half = r'"\ud800"'  # of a character: there are no bytes for it
+    stored = {
+        "argv": f'["true", {half}]', "env": f'{{"A": {half}}}', "captured_env": f'{{{half}: "a"}}',
+    }  # fmt: skip
+    jobs = [spool.add("--max-retries", "0", "--", "true") for _ in (*stored, "name")]
+    after = spool.add("--", "true")
+    for job, (column, value) in zip(jobs, stored.items(), strict=False):
+        damage(spool, f"UPDATE jobs SET {column} = :value WHERE id = {job}", {"value": value})
+    damage(spool, f"UPDATE jobs SET env = :value WHERE id = {jobs[-1]}", {"value": '{"A=B": "c"}'})
+    spool.work(check=0)
+    assert spool.state(after) == "done"
+    said = failures(spool, *jobs)
+    assert all("surrogates not allowed" in one for one in said[:-1])
+    assert said[-1] == "spawn failed: illegal environment variable name"
+    assert {spool.show(job)["job"]["last_failure_reason"] for job in jobs} == {"spawn_failed"}
+
+
 def test_a_row_that_cannot_be_claimed_is_set_aside(spool):
     taken, full, after = spool.add(), spool.add(), spool.add()
     damage(spool, f"UPDATE jobs SET attempt_no = 9223372036854775807 WHERE id = {full}")

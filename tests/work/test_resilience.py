@@ -113,6 +113,27 @@ def test_a_first_claim_waits_for_a_descriptor(spool, spare):
     assert spool.show(job)["job"]["crashes"] == 0
 
 
+@pytest.mark.parametrize("name", ["spoolctl.watch", "json", "_posixsubprocess"])
+def test_what_a_worker_loads_late_may_wait_for_a_descriptor(spool, name):
+    program = (
+        "import errno, sys\n"
+        "class Finder:\n"
+        "    left = 2\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {name!r} and self.left:\n"
+        "            self.left -= 1\n"
+        "            raise OSError(errno.EMFILE, 'no descriptor', name)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from spoolctl.__main__ import main; main()"
+    )
+    job = spool.add("--max-crashes", "0", "--", "true")
+    worker = scripted(spool, program, "work", "--json")
+    spool.wait_for(job, "done")
+    shown = spool.show(job)
+    assert (shown["job"]["crashes"], len(shown["attempts"])) == (0, 1)  # found out before the claim
+    assert worker.poll() is None
+
+
 @pytest.mark.parametrize("spare", [0, 1])
 def test_a_checkpoint_without_a_descriptor_is_made_later(spool, spare):
     program = (
