@@ -43,16 +43,16 @@ MEASURES = {
 class Bench:
     """One run: what is measured, where, how often, and the board for the samples."""
 
-    def __init__(self, options, folder):
+    def __init__(self, options, folder, crew):
         self.folder, self.quick, self.rounds = folder, options.quick, options.rounds
         self.jobs = 500 if options.quick else 2000
         self.wanted = options.wanted
-        self.crew = Crew()
+        self.crew = crew
         self.places, self.kept = 0, {}
         if options.python:
             found = environment.running(options.python)
         else:
-            found = environment.made(options.venv or os.path.join(folder, "venv"))
+            found = environment.made(options.venv or os.path.join(folder, "venv"), self.crew)
         self.python, command, environ, self.environment = found
         self.bare = {"cwd": folder, "env": environment.clean()}
         self.tools = [Tool("ours", command, environ)]
@@ -131,15 +131,14 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stopped)
     folder = os.path.realpath(tempfile.mkdtemp(prefix="spoolctl-bench-", dir=options.folder))
-    bench = None
+    crew = Crew()
     try:
-        bench = Bench(options, folder)
+        bench = Bench(options, folder, crew)
         return 0 if bench.run() else 1
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        if bench is not None:
-            bench.crew.close()
+        crew.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

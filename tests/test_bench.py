@@ -86,6 +86,27 @@ def test_a_run_that_is_interrupted_ends_its_workers_and_removes_its_folder(tmp_p
         os.kill(pid, 0)
 
 
+def test_an_interruption_ends_the_making_of_its_environment_too(tmp_path):
+    argv = [sys.executable, str(ROOT / "scripts" / "bench.py"), "--folder", str(tmp_path), "--only", "status"]
+    with subprocess.Popen(argv, env=clean_env(), stdin=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: any(tmp_path.glob("*/venv/lib*/*/site-packages/pip")), 60, "what venv starts")
+            process.terminate()
+            process.wait(60)
+        finally:
+            process.kill()
+    assert started(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def started(folder):
+    """The command lines that name a folder, but for the script's own."""
+    lines = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True
+    ).stdout.splitlines()
+    return "\n".join(line for line in lines if str(folder) in line and "bench.py" not in line)
+
+
 def test_bars_stand_once_and_say_when_they_are_met(parts):
     bars, _ = parts
     assert len(bars.BY_NAME) == len(bars.METRICS)

@@ -131,12 +131,41 @@ def test_more_than_a_page_of_jobs_and_more_than_one_array(site):
     spool.json("add", "--from", "-", stdin=b"echo $SPOOLCTL_JOB_ID >>ran\n" * 7)
     script = (site.path / "hand_over.py").read_text()
     changed = script.replace("ARRAY = 1000", "ARRAY = 3").replace('"--limit", "0"', '"--limit", "2"')
-    (site.path / "hand_over.py").write_text(changed.replace("AT_ONCE = 500", "AT_ONCE = 4"))
+    (site.path / "hand_over.py").write_text(changed)
     assert changed.count("= 3") == changed.count('"2"') == 1
     site.hand_over()
     assert site.ranges() == ["0-2", "0-2", "0-0"]
     assert (site.path / "ran").read_text().split() == [str(n) for n in range(1, 8)]
     assert spool.json("status")["counts"]["canceled"] == 7
+
+
+def test_a_lock_that_is_not_free_for_a_moment_loses_no_job(site):
+    """The stand-in answers every third call as a queue does that somebody else is writing to."""
+    spool = site.spool
+    spool.json("add", "--from", "-", stdin=b"echo $SPOOLCTL_JOB_ID >>ran\n" * 4)
+    tool = site.path / "tools" / "spoolctl"
+    answer = json.dumps({"ok": False, "errors": [{"code": "LOCKED", "message": "try again", "exit_code": 4}]})
+    busy = (
+        f"echo x >>calls\n[ $(($(wc -l <calls) % 3)) -ne 0 ] || {{ echo {shlex.quote(answer)}; exit 4; }}\n"
+    )
+    tool.write_text(tool.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n" + busy))
+    assert "try again" in site.hand_over()
+    assert (site.path / "ran").read_text().split() == ["1", "2", "3", "4"]
+
+
+def test_what_was_handed_over_before_a_failure_is_printed_and_the_rest_stays(site):
+    spool = site.spool
+    spool.json("add", "--from", "-", stdin=b"echo $SPOOLCTL_JOB_ID >>ran\n" * 4)
+    script = (site.path / "hand_over.py").read_text()
+    changed = script.replace(
+        "    if taken(job):\n", "    if job['id'] == 3: sys.exit('failed')\n    if taken(job):\n"
+    )
+    assert changed != script
+    (site.path / "hand_over.py").write_text(changed)
+    site.calls = site.calls.replace(">submit.sh", ">submit.sh || true")
+    assert "failed" in site.hand_over()
+    assert (site.path / "ran").read_text().split() == ["1", "2"]
+    assert [spool.state(job) for job in (1, 2, 3, 4)] == ["canceled"] * 2 + ["queued"] * 2
 
 
 def test_an_empty_lane_hands_over_nothing(site):

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .tools import QUIET
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAUNCHER = """#!{python}
 import sys
@@ -30,15 +32,15 @@ def running(python):
     return python, [python, "-m", "spoolctl"], dict(clean(), PYTHONPATH=str(ROOT)), f"{python} -m spoolctl"
 
 
-def made(folder):
+def made(folder, crew):
     """(python, command, environ, what it is) of a virtual environment in `folder`, made if it is missing."""
     folder = Path(folder).absolute()
     python, environ = folder / "bin" / "python", clean()
     if not python.exists():
-        _call([sys.executable, "-m", "venv", folder], environ)
+        _call(crew, [sys.executable, "-m", "venv", folder], environ)
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     notes = []
-    if _version(python, environ) < 25 and _fails([*pip, "install", "--upgrade", "pip>=25"], environ):
+    if _version(python, environ) < 25 and _fails(crew, [*pip, "install", "--upgrade", "pip>=25"], environ):
         notes.append(f"pip {_version(python, environ)} could not be upgraded: its launcher imports re")
     source = folder / "checkout"
     shutil.rmtree(source, ignore_errors=True)
@@ -46,11 +48,11 @@ def made(folder):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     launcher = folder / "bin" / "spoolctl"
-    if _fails([*pip, "install", "--no-deps", "--force-reinstall", source], environ):
+    if _fails(crew, [*pip, "install", "--no-deps", "--force-reinstall", source], environ):
         notes = ["pip could not build: the package is copied, with the launcher of a new pip"]
         _by_hand(python, launcher, source, environ)
     shutil.rmtree(source)
-    _call([python, "-m", "compileall", "-q", _packages(python, environ) / "spoolctl"], environ)
+    _call(crew, [python, "-m", "compileall", "-q", _packages(python, environ) / "spoolctl"], environ)
     what = f"pip {_version(python, environ)}, launcher {launcher.name}"
     return str(python), [str(launcher)], environ, "; ".join([what, *notes])
 
@@ -75,9 +77,14 @@ def _version(python, environ):
     return int(words[1].partition(".")[0]) if done.returncode == 0 else 0
 
 
-def _fails(argv, environ):
-    return subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True).returncode != 0
+def _fails(crew, argv, environ):
+    """Whether it failed. In the crew: `venv` and pip start processes of their own, which end with the run."""
+    process = crew.start(argv, env=environ, **QUIET)
+    process.wait()
+    crew.end([process])
+    return process.returncode != 0
 
 
-def _call(argv, environ):
-    subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+def _call(crew, argv, environ):
+    if _fails(crew, argv, environ):
+        raise SystemExit(f"{' '.join(map(str, argv))} failed")
